@@ -1,0 +1,199 @@
+package justonce
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+)
+
+// Get implements [Service].
+func (r *Runner) Get(ctx context.Context, ref Ref) (*Answer, error) {
+	ref = ref.withTenant()
+	op, err := r.store.Get(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return &Answer{Operation: op, Replayed: op.State.Ended(), MatchedBy: MatchKey}, nil
+}
+
+// Wait implements [Service].
+func (r *Runner) Wait(ctx context.Context, ref Ref) (*Answer, error) {
+	ref = ref.withTenant()
+	op, err := r.store.Get(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	a := &Answer{Operation: op, Replayed: op.State.Ended(), MatchedBy: MatchKey}
+	if !op.State.Open() || r.enter() != nil {
+		return a, nil
+	}
+	defer r.underway.Done()
+	f, _ := r.flights.join(op.Ref)
+	defer r.flights.leave(f, 1, 0)
+	f.publish(op)
+	a.Joined = true
+	a.Operation, err = r.watch(ctx, f, op)
+	return a, err
+}
+
+func (ref Ref) withTenant() Ref {
+	if ref.Tenant == "" {
+		ref.Tenant = DefaultTenant
+	}
+	return ref
+}
+
+// List implements [Service].
+func (r *Runner) List(ctx context.Context, f Filter) (*Page, error) {
+	if f.Tenant == "" {
+		f.Tenant = DefaultTenant
+	}
+	for _, s := range f.States {
+		if !s.Valid() {
+			return nil, &InvalidError{Field: "state", Detail: "want pending, running, unknown, review, succeeded or failed"}
+		}
+	}
+	if f.Limit < 0 || f.Limit > 1000 {
+		return nil, &InvalidError{Field: "limit", Detail: "want 1 to 1000"}
+	}
+	return r.store.List(ctx, f)
+}
+
+// History implements [Service].
+func (r *Runner) History(ctx context.Context, ref Ref) ([]Entry, error) {
+	return r.store.History(ctx, ref.withTenant())
+}
+
+// Stats returns a cheap summary of the ledger.
+func (r *Runner) Stats(ctx context.Context) (*Stats, error) { return r.store.Stats(ctx) }
+
+func (d *Decision) check() error {
+	switch {
+	case verdictEvents[d.Verdict] == "":
+		return &InvalidError{Field: "verdict", Detail: "want happened, retry, cancel or redrive"}
+	case d.Actor == "":
+		return &InvalidError{Field: "actor", Detail: "say who decides"}
+	case d.Reason == "":
+		return &InvalidError{Field: "reason", Detail: "say why; it is kept in the history"}
+	case d.Verdict != Happened && (d.Reference != "" || d.Result != nil):
+		return &InvalidError{Field: "result", Detail: "a reference or result goes with the verdict happened only"}
+	case d.Result != nil && !json.Valid(d.Result):
+		return &InvalidError{Field: "result", Detail: "it must be JSON"}
+	}
+	return nil
+}
+
+// Decide implements [Service].
+func (r *Runner) Decide(ctx context.Context, ref Ref, d Decision) (*Answer, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	ref = ref.withTenant()
+	for {
+		op, err := r.store.Get(ctx, ref)
+		if err != nil {
+			return nil, err
+		}
+		next, entry, err := r.decided(op, &d)
+		if err != nil {
+			return nil, err
+		}
+		switch err = r.store.Update(ctx, next, entry); {
+		case err == nil:
+			r.publish(next, op.State)
+			return &Answer{Operation: next, MatchedBy: MatchKey}, nil
+		case errors.Is(err, ErrReferenceTaken):
+			return nil, &InvalidError{Field: "reference", Detail: "another operation of this tool holds it"}
+		case !errors.Is(err, ErrStale):
+			return nil, unavailable(err)
+		}
+	}
+}
+
+func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) {
+	now := r.store.Now()
+	t := r.tool(op.Tool)
+	if t == nil {
+		return nil, Entry{}, unknownTool(op.Tool)
+	}
+	rep := report{event: Event{Kind: verdictEvents[d.Verdict], Reference: d.Reference}}
+	r.carry(&rep, d.Result)
+	status, _, err := r.transition(op.Status, rep.event, t.Policy, now)
+	if err != nil {
+		return nil, Entry{}, err
+	}
+	next := shallow(op)
+	next.Status = status
+	next.UpdatedAt = now
+	next.Failure, next.Note = nil, rep.note
+	switch d.Verdict {
+	case Happened:
+		if rep.result != nil {
+			next.Result = rep.result
+		}
+	case Cancel:
+		next.Failure = &Failure{Code: string(ReasonCancelled), Message: d.Reason}
+	case Redrive:
+		next.Series++
+		next.WireKey = t.wireKey(op.Ref, next.Series)
+	}
+	next.Exclusive = t.byList() && next.Reference != "" && next.State == Succeeded
+	t.keepFor(next, now)
+	return next, Entry{
+		Kind: EntryDecision, At: now, Fence: next.Fence, State: next.State, Outcome: rep.event.Kind,
+		Reference: d.Reference, Actor: d.Actor, Note: d.Reason, Body: rep.result, IsResult: rep.result != nil,
+	}, nil
+}
+
+// Delivered notes that the result of an operation reached its caller. For a
+// tool with Dedupe [UntilDelivered] the next equal call is then a new intent;
+// for others, for given keys and before the end nothing changes.
+func (r *Runner) Delivered(ctx context.Context, ref Ref) error {
+	ref = ref.withTenant()
+	for {
+		op, err := r.store.Get(ctx, ref)
+		if err != nil {
+			return err
+		}
+		t := r.tool(op.Tool)
+		derived := op.KeySource == KeyIdentity || op.KeySource == KeyContent
+		if t == nil || t.Dedupe != UntilDelivered || !derived || !op.State.Ended() || !op.DedupeUntil.IsZero() {
+			return nil
+		}
+		op.DedupeUntil = r.store.Now()
+		switch err = r.store.Update(ctx, op); {
+		case err == nil:
+			r.cache.drop(ref)
+			return nil
+		case !errors.Is(err, ErrStale):
+			return unavailable(err)
+		}
+	}
+}
+
+// Explanation tells how a call found its operation.
+type Explanation struct {
+	*Intent
+	// Ignored lists the arguments that counted for nothing.
+	Ignored []string
+	Met     *Operation // nil: the call would be new
+	By      Match
+}
+
+// Explain works out which operation a call means and whether one is there,
+// without running or recording anything. ErrUnknownTool, ErrInvalid.
+func (r *Runner) Explain(ctx context.Context, c Call) (*Explanation, error) {
+	in, err := r.Identify(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	x := &Explanation{Intent: in, Ignored: slices.Clone(r.tool(c.Tool).Ignore)}
+	switch op, err := r.store.Get(ctx, in.Ref); {
+	case err == nil:
+		x.Met, x.By = op, MatchKey
+	case !errors.Is(err, ErrNotFound):
+		return nil, err
+	}
+	return x, nil
+}

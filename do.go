@@ -1,0 +1,274 @@
+package justonce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/justonce-dev/justonce/internal/canon"
+)
+
+// recordTime bounds how long a call waits for the ledger to record it.
+const recordTime = 30 * time.Second
+
+// Do implements [Service]. Recording the call is not cut short by ctx; what is
+// recorded is carried out even if ctx ends.
+func (r *Runner) Do(ctx context.Context, c Call) (*Answer, error) {
+	start := time.Now()
+	ans, err := r.do(ctx, &c)
+	if r.observer.Call != nil && r.tool(c.Tool) != nil {
+		r.observer.call(c.Tool, decided(ans, err), start)
+	}
+	return ans, err
+}
+
+func decided(a *Answer, err error) Decided {
+	switch {
+	case errors.Is(err, ErrConflict):
+		return CallConflict
+	case err != nil:
+		return CallRefused
+	case a.Replayed:
+		return CallReplayed
+	case a.Joined:
+		return CallJoined
+	case a.Operation.Key == "":
+		return CallPassed
+	}
+	return CallExecuted
+}
+
+func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
+	t := r.tool(c.Tool)
+	if t == nil {
+		return nil, unknownTool(c.Tool)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(c.Arguments) == 0 {
+		c.Arguments = emptyArguments
+	}
+	in, err := t.identify(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !t.recorded() {
+		if err := t.validate(c); err != nil {
+			return nil, err
+		}
+		return r.pass(ctx, t, c, in)
+	}
+	if op := r.cache.get(in.Ref, r.store.Now); op != nil {
+		return r.met(ctx, t, c, in, op, MatchKey)
+	}
+	if err := t.validate(c); err != nil {
+		return nil, err
+	}
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	defer r.underway.Done()
+
+	f, leader := r.flights.join(in.Ref)
+	defer r.flights.leave(f, 1, 0)
+	if !leader {
+		return r.follow(ctx, f, t, c, in)
+	}
+	return r.lead(ctx, f, t, c, in)
+}
+
+func (t *Tool) validate(c *Call) error {
+	if t.Validate == nil {
+		return nil
+	}
+	if err := t.Validate(c.Arguments); err != nil {
+		if errors.Is(err, ErrInvalid) {
+			return err
+		}
+		return &InvalidError{Field: "arguments", Schema: true, Detail: err.Error()}
+	}
+	return nil
+}
+
+// lead records the call and, if it is new, executes it.
+func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in *Intent) (*Answer, error) {
+	slot := false
+	if c.NoWait {
+		select {
+		case r.slots <- struct{}{}:
+			slot = true
+		default: // Work takes it up
+		}
+	}
+	op, arrived := r.newOperation(t, c, in, !c.NoWait || slot)
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
+	arrival, err := r.store.Begin(record, op, arrived)
+	cancel()
+	if err != nil || !arrival.Fresh {
+		if slot {
+			<-r.slots
+		}
+		if err != nil {
+			err = unavailable(err)
+			f.fail(err)
+			r.flights.drop(f)
+			return nil, err
+		}
+		f.publish(arrival.Operation)
+		return r.met(ctx, t, c, in, arrival.Operation, arrival.MatchedBy)
+	}
+	r.observer.recorded(op, "")
+	f.publish(op)
+	if op.State == Pending {
+		r.poke()
+		return &Answer{Operation: op}, nil
+	}
+	f.mu.Lock()
+	f.busy++
+	f.driven = true
+	f.mu.Unlock()
+	run := func() {
+		r.perform(context.WithoutCancel(ctx), t, op, StepSend)
+		r.flights.leave(f, 0, 1)
+		if slot {
+			<-r.slots
+		}
+		r.drive(f)
+	}
+	if ctx.Done() == nil && !c.NoWait {
+		run()
+	} else {
+		r.underway.Add(1)
+		go func() {
+			defer r.underway.Done()
+			run()
+		}()
+	}
+	if c.NoWait {
+		return &Answer{Operation: op}, nil
+	}
+	if op, err = r.watch(ctx, f, op); err != nil {
+		return nil, err
+	}
+	return &Answer{Operation: op}, nil
+}
+
+// follow waits for what another caller of this process has under way.
+func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, in *Intent) (*Answer, error) {
+	for {
+		op, err, changed, _ := f.look()
+		if err != nil {
+			return nil, err
+		}
+		if op != nil {
+			match := MatchKey
+			if op.Ref != in.Ref {
+				match = MatchIdentity
+			}
+			return r.met(ctx, t, c, in, op, match)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("the ledger has not answered yet: %w", ctx.Err())
+		}
+	}
+}
+
+// met answers a call that met an operation which was there.
+func (r *Runner) met(ctx context.Context, t *registered, c *Call, in *Intent, op *Operation, by Match) (*Answer, error) {
+	if op.Fingerprint != in.Fingerprint {
+		if err := r.conflict(ctx, t, c, in, op, by); err != nil {
+			return nil, err
+		}
+	}
+	a := &Answer{Operation: op, MatchedBy: by}
+	if !op.State.Open() {
+		a.Replayed = op.State.Ended()
+		a.Joined = !a.Replayed
+		r.cache.put(op)
+		return a, nil
+	}
+	a.Joined = true
+	if c.NoWait {
+		return a, nil
+	}
+	f, _ := r.flights.join(op.Ref)
+	defer r.flights.leave(f, 1, 0)
+	f.publish(op)
+	var err error
+	a.Operation, err = r.watch(ctx, f, op)
+	return a, err
+}
+
+// conflict returns a *ConflictError unless the recorded arguments, read by the
+// rules of today, are the call's after all.
+func (r *Runner) conflict(ctx context.Context, t *registered, c *Call, in *Intent, op *Operation, by Match) error {
+	e := &ConflictError{Operation: op, MatchedBy: by}
+	if op.Tool != t.Name {
+		e.Differs = append(e.Differs, "tool")
+	}
+	if op.Scope != in.Scope {
+		e.Differs = append(e.Differs, "scope")
+	}
+	if op.Tool != t.Name {
+		return e
+	}
+	history, err := r.store.History(ctx, op.Ref)
+	if err != nil && !errors.Is(err, ErrNotFound) {
+		return unavailable(err)
+	}
+	i := slices.IndexFunc(history, func(e Entry) bool { return e.Kind == EntryArrived })
+	if i < 0 || len(history[i].Body) == 0 {
+		return e
+	}
+	if e.Paths, err = canon.Diff(history[i].Body, c.Arguments, t.canon); err == nil && len(e.Paths) == 0 && len(e.Differs) == 0 {
+		return nil
+	}
+	return e
+}
+
+// newOperation returns the row of a new call; leased to this process if run.
+func (r *Runner) newOperation(t *registered, c *Call, in *Intent, run bool) (*Operation, Entry) {
+	now := r.store.Now()
+	op := &Operation{
+		Ref: in.Ref, KeySource: in.KeySource, Scope: in.Scope, RunID: in.RunID,
+		Tool: t.Name, IntentSeq: in.IntentSeq,
+		Identity: in.Identity, Fingerprint: in.Fingerprint, Algorithm: Algorithm,
+		WireKey:     t.wireKey(in.Ref, 0),
+		Arguments:   slices.Clone(c.Arguments),
+		TraceParent: c.TraceParent,
+		CreatedAt:   now, UpdatedAt: now,
+		Status: Status{State: Pending, Due: now},
+	}
+	if run {
+		op.Status, _, _ = r.transition(op.Status, Event{Kind: EventClaimed}, t.Policy, now)
+	}
+	return op, Entry{Kind: EntryArrived, At: now, State: op.State, Fence: op.Fence, Actor: r.o.Worker, Body: op.Arguments}
+}
+
+// pass runs a tool whose repetition is harmless.
+func (r *Runner) pass(ctx context.Context, t *registered, c *Call, in *Intent) (*Answer, error) {
+	a := &Attempt{Ref: Ref{Tenant: in.Tenant}, Tool: t.Name, Scope: in.Scope, RunID: in.RunID,
+		Arguments: c.Arguments, WireKey: digest("wire", in.Tenant, in.Key, "0")[:32], Number: 1, TraceParent: c.TraceParent}
+	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), t.Policy.Timeout)
+	defer cancel()
+	out := r.send(ctx, t, a)
+	op := &Operation{Ref: a.Ref, Tool: t.Name, Scope: in.Scope, RunID: in.RunID, IntentSeq: in.IntentSeq,
+		Fingerprint: in.Fingerprint, Algorithm: Algorithm, Result: asJSON(out.Result), Failure: out.Failure}
+	op.Attempts, op.Reference = 1, out.Reference
+	op.CreatedAt = r.store.Now()
+	op.UpdatedAt = op.CreatedAt
+	switch out.Kind {
+	case OutcomeSucceeded, OutcomeAccepted:
+		op.State, op.Failure = Succeeded, nil
+	case OutcomeRejected:
+		op.State, op.Reason = Failed, ReasonRejected
+	default:
+		op.State = Unknown
+	}
+	return &Answer{Operation: op}, nil
+}

@@ -1,0 +1,188 @@
+package justonce
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/justonce-dev/justonce/internal/canon"
+)
+
+// Algorithm names the rules by which keys and fingerprints are made now. It is
+// recorded with each operation.
+const Algorithm = "1"
+
+// MaxKey is the greatest length of a given key in bytes.
+const MaxKey = 255
+
+// derivedPrefix marks keys that justonce made.
+const derivedPrefix = "op_"
+
+// An Intent is a call with its names worked out: computed once on arrival and
+// carried along, so that nothing that happens to the arguments later changes
+// them.
+type Intent struct {
+	Ref
+	KeySource   KeySource
+	Scope       string
+	RunID       string
+	IntentSeq   int
+	Identity    string
+	Fingerprint string
+	// Canonical is what was fingerprinted: the canonical arguments without the
+	// ignored ones.
+	Canonical []byte
+	// IdentityValues holds the canonical values of the declared identity.
+	IdentityValues [][]byte
+}
+
+// Identify works out which operation a call of t means. It is what
+// [Runner.Do] does on arrival, for tools that explain a key. The error is an
+// *[InvalidError].
+func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {
+	in := &Intent{
+		Ref:   Ref{Tenant: c.Tenant, Key: c.Key},
+		Scope: c.Scope, RunID: c.RunID, IntentSeq: c.IntentSeq,
+	}
+	if in.Tenant == "" {
+		in.Tenant = DefaultTenant
+	}
+	if in.RunID == "" {
+		in.RunID = InheritedRun(ctx)
+	}
+	if in.IntentSeq == 0 {
+		in.IntentSeq = 1
+	}
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	args := c.Arguments
+	if len(args) == 0 {
+		args = emptyArguments
+	}
+	var err error
+	if in.Canonical, err = canon.Append(make([]byte, 0, len(args)), args, t.canon); err != nil {
+		return nil, argumentsError(err)
+	}
+	if in.Canonical[0] != '{' {
+		return nil, &InvalidError{Field: "arguments", Detail: "they must be a JSON object"}
+	}
+	seq := strconv.Itoa(in.IntentSeq)
+	in.Fingerprint = digest("fingerprint", t.Name, in.Scope, string(in.Canonical))
+	if len(t.identity) > 0 {
+		parts := []string{in.Tenant, in.Scope, t.Name, seq}
+		for i, p := range t.identity {
+			v, ok := canon.Find(in.Canonical, p)
+			if !ok || string(v) == "null" {
+				return nil, &InvalidError{Field: t.Identity[i], Schema: true,
+					Detail: fmt.Sprintf("the call needs it: it is what identifies the intent of %s", t.Name)}
+			}
+			in.IdentityValues = append(in.IdentityValues, v)
+			parts = append(parts, string(v))
+		}
+		in.Identity = digest("identity", parts...)
+	}
+	switch inherited := InheritedKey(ctx); {
+	case in.Key != "":
+		in.KeySource = KeyGiven
+		return in, CheckKey(in.Key)
+	case inherited != "":
+		in.Key, in.KeySource = inherited, KeyInherited
+		return in, CheckKey(in.Key)
+	case in.Identity != "":
+		in.KeySource = KeyIdentity
+		in.Key = derivedPrefix + in.Identity[:40]
+	default:
+		in.KeySource = KeyContent
+		in.Key = derivedPrefix + digest("content", in.Tenant, in.Scope, in.RunID, t.Name, seq, string(in.Canonical))[:40]
+	}
+	return in, nil
+}
+
+var emptyArguments = json.RawMessage("{}")
+
+func (in *Intent) check() error {
+	for _, f := range [...]struct{ name, value string }{{"tenant", in.Tenant}, {"scope", in.Scope}, {"run_id", in.RunID}} {
+		if len(f.value) > MaxKey || !printable(f.value) {
+			return &InvalidError{Field: f.name, Detail: "at most 255 printable ASCII characters, please"}
+		}
+	}
+	if in.IntentSeq < 1 {
+		return &InvalidError{Field: "intent_seq", Detail: "it counts from 1"}
+	}
+	return nil
+}
+
+// CheckKey returns an *[InvalidError] unless key has 1 to 255 printable ASCII
+// characters and no space at its ends.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return &InvalidError{Field: "key", Detail: "it is empty"}
+	case len(key) > MaxKey:
+		return &InvalidError{Field: "key", TooLarge: true, Detail: fmt.Sprintf("it has %d characters; at most 255 are allowed", len(key))}
+	case !printable(key):
+		return &InvalidError{Field: "key", Detail: "it may have printable ASCII characters only"}
+	case key[0] == ' ' || key[len(key)-1] == ' ':
+		return &InvalidError{Field: "key", Detail: "it starts or ends with a space"}
+	}
+	return nil
+}
+
+func printable(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] < 0x20 || s[i] > 0x7e {
+			return false
+		}
+	}
+	return true
+}
+
+func argumentsError(err error) error {
+	e := &InvalidError{Field: "arguments", Detail: err.Error()}
+	if s := (*canon.SyntaxError)(nil); errors.As(err, &s) {
+		e.TooLarge = s.Kind == canon.KindSize
+	}
+	return e
+}
+
+// wireKey returns what the provider gets as its idempotency key.
+func (t *Tool) wireKey(ref Ref, series int) string {
+	if t.WireKey == WireKeyRaw {
+		if series == 0 {
+			return ref.Key
+		}
+		return ref.Key + "~" + strconv.Itoa(series)
+	}
+	return digest("wire", ref.Tenant, ref.Key, strconv.Itoa(series))[:32]
+}
+
+type hasher struct {
+	buf []byte
+}
+
+var hashers = sync.Pool{New: func() any { return new(hasher) }}
+
+// digest returns the hex SHA-256 of a versioned, domain-separated tuple whose
+// parts are length-prefixed, so that no two tuples share an encoding.
+func digest(domain string, parts ...string) string {
+	h := hashers.Get().(*hasher)
+	b := append(h.buf[:0], "justonce/"+Algorithm+"/"...)
+	b = append(b, domain...)
+	for _, p := range parts {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
+		b = append(b, p...)
+	}
+	sum := sha256.Sum256(b)
+	if cap(b) <= 64<<10 {
+		h.buf = b
+	}
+	hashers.Put(h)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,250 @@
+package justonce
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Work claims what is due and carries it out: calls that nobody waits for,
+// retries, lookups, and what a dead process left behind. It returns nil when
+// ctx is done and everything that it started has ended. Any number of Works may
+// run on one ledger. A failing ledger is logged, counted and tried again.
+func (r *Runner) Work(ctx context.Context) error {
+	r.working.Add(1)
+	defer r.working.Add(-1)
+	var running sync.WaitGroup
+	defer running.Wait()
+	slots := make(chan struct{}, r.o.Concurrency)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-r.wake:
+		}
+		for ctx.Err() == nil {
+			limit := cap(slots) - len(slots)
+			if limit == 0 {
+				break // an end pokes
+			}
+			limit = min(limit, 100)
+			claims, err := r.claim(ctx, Due{Tools: r.toolNames(), Limit: limit})
+			if err != nil {
+				if ctx.Err() == nil {
+					r.log.Error("nothing could be claimed; trying again", "error", err)
+					if r.observer.Ledger != nil {
+						r.observer.Ledger(err)
+					}
+				}
+				break
+			}
+			for _, c := range claims {
+				if c.step == StepNone {
+					continue
+				}
+				slots <- struct{}{}
+				running.Add(1)
+				go func() {
+					defer running.Done()
+					r.carryOut(c)
+					if len(slots) == cap(slots) {
+						defer r.poke()
+					}
+					<-slots
+				}()
+			}
+			if len(claims) < limit {
+				break
+			}
+		}
+		timer.Reset(r.o.Poll)
+	}
+}
+
+// wakeAt wakes Work when something is due before it would look by itself.
+func (r *Runner) wakeAt(due time.Time) {
+	if wait := due.Sub(r.store.Now()); due.IsZero() || wait > r.o.Poll {
+		return
+	} else if wait <= 0 {
+		r.poke()
+	} else {
+		time.AfterFunc(wait, r.poke)
+	}
+}
+
+type claimed struct {
+	op   *Operation
+	step Step
+}
+
+// claim leases what is due and tells this process of what changed.
+func (r *Runner) claim(ctx context.Context, due Due) ([]claimed, error) {
+	type move struct {
+		step Step
+		from State
+	}
+	moves := make(map[Ref]move)
+	ops, err := r.store.Claim(ctx, due, func(op *Operation, now time.Time) ([]Entry, bool) {
+		from := op.State
+		step, entries, ok := r.advance(op, now)
+		moves[op.Ref] = move{step, from}
+		return entries, ok
+	})
+	if err != nil {
+		return nil, err
+	}
+	claims := make([]claimed, len(ops))
+	for i, op := range ops {
+		m := moves[op.Ref]
+		claims[i] = claimed{op, m.step}
+		r.publish(op, m.from)
+	}
+	return claims, nil
+}
+
+// advance is what a claim does to an operation that is due.
+func (r *Runner) advance(op *Operation, now time.Time) (Step, []Entry, bool) {
+	t := r.tool(op.Tool)
+	if t == nil {
+		return StepNone, nil, false
+	}
+	var entries []Entry
+	note := func(kind EntryKind, text string) {
+		entries = append(entries, Entry{Kind: kind, At: now, Fence: op.Fence, State: op.State, Actor: r.o.Worker, Note: text})
+	}
+	jitter := r.o.Rand()
+	op.UpdatedAt = now
+	if op.State == Running && !op.Accepted {
+		s, _, err := r.transition(op.Status, Event{Kind: EventLeaseExpired, Jitter: jitter}, t.Policy, now)
+		if err != nil {
+			return StepNone, nil, false
+		}
+		op.Status = s
+		op.Failure = &Failure{Code: "lease_expired", Message: "the process that sent it was not heard of again"}
+		note(EntryExpired, "")
+		if !op.IsDue(now) {
+			return StepNone, entries, true
+		}
+	}
+	s, step, err := r.transition(op.Status, Event{Kind: EventClaimed}, t.Policy, now)
+	if err != nil {
+		return StepNone, entries, len(entries) > 0
+	}
+	if step == StepSend && op.Attempts > 0 && !t.budget.allow(now) {
+		if s, _, err := r.transition(op.Status, Event{Kind: EventDeferred, Jitter: jitter}, t.Policy, now); err == nil {
+			op.Status = s
+		}
+		return StepNone, entries, true
+	}
+	op.Status = s
+	if s.State == Failed {
+		if op.Failure == nil {
+			op.Failure = &Failure{Code: string(s.Reason)}
+		}
+		t.keepFor(op, now)
+	}
+	note(EntryClaimed, string(step))
+	return step, entries, true
+}
+
+// carryOut performs a claimed step, so that Shutdown and joiners know of it.
+func (r *Runner) carryOut(c claimed) {
+	t := r.tool(c.op.Tool)
+	if err := r.enter(); err != nil {
+		r.settle(t, c.op, report{event: Event{Kind: EventReleased, Fence: c.op.Fence},
+			entry: Entry{Kind: EntryReleased, Note: "shutting down"}})
+		return
+	}
+	defer r.underway.Done()
+	f, _ := r.flights.join(c.op.Ref)
+	f.publish(c.op)
+	f.add(0, 1)
+	defer r.flights.leave(f, 1, 1)
+	r.perform(r.base, t, c.op, c.step)
+}
+
+// watch waits for the end of an open operation, and moves it on while waiting:
+// what is due is claimed, what another process does is polled.
+func (r *Runner) watch(ctx context.Context, f *flight, op *Operation) (*Operation, error) {
+	if last, _, _, final := f.look(); final {
+		return last, nil
+	}
+	f.mu.Lock()
+	lead := !f.driven
+	f.driven = true
+	f.mu.Unlock()
+	if !lead {
+		return f.wait(ctx)
+	}
+	if ctx.Done() == nil {
+		r.drive(f)
+	} else {
+		r.underway.Add(1)
+		go func() {
+			defer r.underway.Done()
+			r.drive(f)
+		}()
+	}
+	last, err := f.wait(ctx)
+	if last == nil {
+		last = op
+	}
+	return last, err
+}
+
+// drive moves an operation on until it is settled for callers or nobody waits.
+func (r *Runner) drive(f *flight) {
+	poll := 5 * time.Millisecond
+	timer := time.NewTimer(poll)
+	defer timer.Stop()
+	for {
+		op, _, changed, final := f.look()
+		f.mu.Lock()
+		busy := f.busy > 0
+		if final || f.waiters == 0 || r.base.Err() != nil {
+			f.driven = false
+			f.mu.Unlock()
+			return
+		}
+		f.mu.Unlock()
+		var tick <-chan time.Time
+		if !busy && op != nil {
+			wait := poll
+			if until := op.Due.Sub(r.store.Now()); !op.Due.IsZero() && until < wait {
+				wait = max(until, 0)
+			}
+			timer.Reset(wait)
+			tick = timer.C
+		}
+		select {
+		case <-changed:
+			continue
+		case <-r.base.Done():
+			continue
+		case <-tick:
+		}
+		if fresh, err := r.reload(f.ref); err == nil {
+			f.publish(fresh)
+			op = fresh
+		} else if errors.Is(err, ErrNotFound) {
+			f.fail(err)
+			continue
+		}
+		poll = min(poll+poll/2, r.o.Poll)
+		if !op.IsDue(r.store.Now()) {
+			continue
+		}
+		claims, err := r.claim(r.base, Due{Ref: &f.ref, Limit: 1})
+		if err != nil {
+			continue
+		}
+		for _, c := range claims {
+			r.carryOut(c)
+			poll = 5 * time.Millisecond
+		}
+	}
+}
