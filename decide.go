@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 )
 
 // Get implements [Service].
@@ -170,30 +169,4 @@ func (r *Runner) Delivered(ctx context.Context, ref Ref) error {
 			return unavailable(err)
 		}
 	}
-}
-
-// Explanation tells how a call found its operation.
-type Explanation struct {
-	*Intent
-	// Ignored lists the arguments that counted for nothing.
-	Ignored []string
-	Met     *Operation // nil: the call would be new
-	By      Match
-}
-
-// Explain works out which operation a call means and whether one is there,
-// without running or recording anything. ErrUnknownTool, ErrInvalid.
-func (r *Runner) Explain(ctx context.Context, c Call) (*Explanation, error) {
-	in, err := r.Identify(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	x := &Explanation{Intent: in, Ignored: slices.Clone(r.tool(c.Tool).Ignore)}
-	switch op, err := r.store.Get(ctx, in.Ref); {
-	case err == nil:
-		x.Met, x.By = op, MatchKey
-	case !errors.Is(err, ErrNotFound):
-		return nil, err
-	}
-	return x, nil
 }

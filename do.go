@@ -16,10 +16,13 @@ const recordTime = 30 * time.Second
 // Do implements [Service]. Recording the call is not cut short by ctx; what is
 // recorded is carried out even if ctx ends.
 func (r *Runner) Do(ctx context.Context, c Call) (*Answer, error) {
+	if r.observer.Call == nil {
+		return r.do(ctx, &c)
+	}
 	start := time.Now()
 	ans, err := r.do(ctx, &c)
-	if r.observer.Call != nil && r.tool(c.Tool) != nil {
-		r.observer.call(c.Tool, decided(ans, err), start)
+	if r.tool(c.Tool) != nil {
+		r.observer.Call(c.Tool, decided(ans, err), time.Since(start))
 	}
 	return ans, err
 }
@@ -253,7 +256,7 @@ func (r *Runner) newOperation(t *registered, c *Call, in *Intent, run bool) (*Op
 // pass runs a tool whose repetition is harmless.
 func (r *Runner) pass(ctx context.Context, t *registered, c *Call, in *Intent) (*Answer, error) {
 	a := &Attempt{Ref: Ref{Tenant: in.Tenant}, Tool: t.Name, Scope: in.Scope, RunID: in.RunID,
-		Arguments: c.Arguments, WireKey: digest("wire", in.Tenant, in.Key, "0")[:32], Number: 1, TraceParent: c.TraceParent}
+		Arguments: c.Arguments, WireKey: digest("wire", nil, in.Tenant, in.Key, "0")[:32], Number: 1, TraceParent: c.TraceParent}
 	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), t.Policy.Timeout)
 	defer cancel()
 	out := r.send(ctx, t, a)

@@ -74,7 +74,7 @@ func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {
 		return nil, &InvalidError{Field: "arguments", Detail: "they must be a JSON object"}
 	}
 	seq := strconv.Itoa(in.IntentSeq)
-	in.Fingerprint = digest("fingerprint", t.Name, in.Scope, string(in.Canonical))
+	in.Fingerprint = digest("fingerprint", in.Canonical, t.Name, in.Scope)
 	if len(t.identity) > 0 {
 		parts := []string{in.Tenant, in.Scope, t.Name, seq}
 		for i, p := range t.identity {
@@ -86,7 +86,7 @@ func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {
 			in.IdentityValues = append(in.IdentityValues, v)
 			parts = append(parts, string(v))
 		}
-		in.Identity = digest("identity", parts...)
+		in.Identity = digest("identity", nil, parts...)
 	}
 	switch inherited := InheritedKey(ctx); {
 	case in.Key != "":
@@ -100,7 +100,7 @@ func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {
 		in.Key = derivedPrefix + in.Identity[:40]
 	default:
 		in.KeySource = KeyContent
-		in.Key = derivedPrefix + digest("content", in.Tenant, in.Scope, in.RunID, t.Name, seq, string(in.Canonical))[:40]
+		in.Key = derivedPrefix + digest("content", in.Canonical, in.Tenant, in.Scope, in.RunID, t.Name, seq)[:40]
 	}
 	return in, nil
 }
@@ -160,29 +160,31 @@ func (t *Tool) wireKey(ref Ref, series int) string {
 		}
 		return ref.Key + "~" + strconv.Itoa(series)
 	}
-	return digest("wire", ref.Tenant, ref.Key, strconv.Itoa(series))[:32]
+	return digest("wire", nil, ref.Tenant, ref.Key, strconv.Itoa(series))[:32]
 }
 
-type hasher struct {
-	buf []byte
-}
-
-var hashers = sync.Pool{New: func() any { return new(hasher) }}
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // digest returns the hex SHA-256 of a versioned, domain-separated tuple whose
 // parts are length-prefixed, so that no two tuples share an encoding.
-func digest(domain string, parts ...string) string {
-	h := hashers.Get().(*hasher)
-	b := append(h.buf[:0], "justonce/"+Algorithm+"/"...)
+func digest(domain string, last []byte, parts ...string) string {
+	buf := buffers.Get().(*[]byte)
+	b := append((*buf)[:0], "justonce/"+Algorithm+"/"...)
 	b = append(b, domain...)
 	for _, p := range parts {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
 		b = append(b, p...)
 	}
+	if last != nil {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(last)))
+		b = append(b, last...)
+	}
 	sum := sha256.Sum256(b)
 	if cap(b) <= 64<<10 {
-		h.buf = b
+		*buf = b
 	}
-	hashers.Put(h)
-	return hex.EncodeToString(sum[:])
+	buffers.Put(buf)
+	var text [2 * sha256.Size]byte
+	hex.Encode(text[:], sum[:])
+	return string(text[:])
 }

@@ -31,12 +31,6 @@ type Observer struct {
 	Ledger func(err error)
 }
 
-func (o *Observer) call(tool string, d Decided, start time.Time) {
-	if o.Call != nil {
-		o.Call(tool, d, time.Since(start))
-	}
-}
-
 func (o *Observer) recorded(op *Operation, from State) {
 	if o.Recorded != nil && op.State != from {
 		o.Recorded(op, from)

@@ -119,6 +119,7 @@ type Filter struct {
 	Scope     string
 	RunID     string
 	Reference string
+	Identity  string    // the hash, as in Operation.Identity
 	Since     time.Time // created at or after
 	Until     time.Time // created before
 	Cursor    string    // from Page.Next
