@@ -116,6 +116,9 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 	if t == nil {
 		return nil, Entry{}, unknownTool(op.Tool)
 	}
+	if op.Note == NotePurged {
+		return nil, Entry{}, &TransitionError{State: op.State, Event: verdictEvents[d.Verdict], Why: "its arguments are no longer kept"}
+	}
 	rep := report{event: Event{Kind: verdictEvents[d.Verdict], Reference: d.Reference}}
 	r.carry(&rep, d.Result)
 	status, _, err := r.transition(op.Status, rep.event, t.Policy, now)

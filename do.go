@@ -153,10 +153,11 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 	if c.NoWait {
 		return &Answer{Operation: op}, nil
 	}
-	if op, err = r.watch(ctx, f, op); err != nil {
+	last, err := r.watch(ctx, f, op) // run still needs op
+	if err != nil {
 		return nil, err
 	}
-	return &Answer{Operation: op}, nil
+	return &Answer{Operation: last}, nil
 }
 
 // follow waits for what another caller of this process has under way.

@@ -222,6 +222,9 @@ func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 			continue
 		case errors.Is(err, ErrStale):
 			fresh, err := r.reload(op.Ref)
+			if err == nil && !fresh.CreatedAt.Equal(op.CreatedAt) {
+				fresh, err = r.reload(op.archived())
+			}
 			if err == nil {
 				fresh.Arguments = op.Arguments
 				op = fresh
@@ -261,6 +264,11 @@ func (r *Runner) reload(ref Ref) (*Operation, error) {
 	ctx, cancel := context.WithTimeout(r.base, writeTime)
 	defer cancel()
 	return r.store.Get(ctx, ref)
+}
+
+// archived names op once a later one has taken its key. See [Store.Begin].
+func (op *Operation) archived() Ref {
+	return Ref{Tenant: op.Tenant, Key: op.Key + "~" + strconv.FormatInt(op.CreatedAt.UnixNano(), 10)}
 }
 
 func shallow(op *Operation) *Operation {

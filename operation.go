@@ -113,7 +113,7 @@ type Entry struct {
 
 // A Filter selects operations of one tenant. Zero fields select all.
 type Filter struct {
-	Tenant    string
+	Tenant    string // always one tenant
 	States    []State
 	Tool      string
 	Scope     string

@@ -18,7 +18,7 @@ type Store interface {
 	// compared with it alone; where machines share a store it is the store's.
 	Now() time.Time
 
-	// Begin records op (Version becomes 1) and its first entry in one commit,
+	// Begin records op and its first entry in one commit (op.Version becomes 1),
 	// unless an operation of op.Tenant already has its key, or its non-empty
 	// identity; then nothing changes and that one is returned with its Result,
 	// Fresh false and MatchedBy told. The key is looked at first.
@@ -26,8 +26,9 @@ type Store interface {
 	// One exception: where the operation met has ended and its non-zero
 	// DedupeUntil is not after Now, it is archived in the same commit: its key
 	// gets the suffix "~" and its creation time in Unix nanoseconds, its
-	// identity is cleared, and op is recorded. If both its key and its identity
-	// meet, each is treated alike.
+	// identity is cleared, its Version rises, and op is recorded. If key and
+	// identity meet two operations, that holds for each; if either of them still
+	// answers, it is returned and nothing changes.
 	//
 	// Of any number of concurrent calls with one key or identity exactly one
 	// is Fresh.
@@ -37,8 +38,10 @@ type Store interface {
 	Get(ctx context.Context, ref Ref) (*Operation, error)
 
 	// Update replaces the row of op and appends entries in one commit if the
-	// recorded Version equals op.Version, and then raises op.Version by one.
-	// Otherwise ErrStale, and nothing changes. The body of an entry with
+	// recorded Version and CreatedAt equal op's, and then raises op.Version by
+	// one. Otherwise, and for an operation that is not there, ErrStale, and
+	// nothing changes. (CreatedAt tells an operation from an archived one that had
+	// its key before.) The body of an entry with
 	// IsResult becomes the operation's Result; without one the recorded Result
 	// stays, whatever op.Result is. Key, tenant, arguments, fingerprint,
 	// identity and creation time never change.
@@ -67,7 +70,7 @@ type Store interface {
 
 	// Purge removes arguments, results, evidence and histories of at most
 	// limit operations that ended before the given time and returns how many.
-	// A tombstone stays: the row with key, identity, fingerprint, state,
+	// An operation ended when it was last updated. A tombstone stays: the row with key, identity, fingerprint, state,
 	// reference and digest, Note telling that the result is no longer kept.
 	// Open operations and those in review are never touched.
 	Purge(ctx context.Context, endedBefore time.Time, limit int) (int, error)

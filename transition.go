@@ -96,7 +96,8 @@ func (e *TransitionError) Is(target error) bool { return target == ErrNotAllowed
 //  3. Without proof an outcome is unknown: lost replies and expired leases.
 //  4. Proof about the last send proves nothing about an earlier one in doubt.
 //  5. Absence counts only when asked after the settle time, and at level 3
-//     once at most and only if the tool says so.
+//     once at most and only if the tool says so. There a match also counts
+//     only then, and never late: it may be another operation's.
 //  6. MaxUnknowns unknown outcomes in a row end in review, never in a send.
 //  7. People decide in review; failed operations can be redriven; what was
 //     never sent can be cancelled.
@@ -202,6 +203,7 @@ func (t *table) free() {
 
 func (t *table) review() (Status, Step, error) {
 	t.free()
+	t.s.Reason = ""
 	return t.to(Review)
 }
 
@@ -227,8 +229,17 @@ func (t *table) waitAgain(wait time.Duration) (Status, Step, error) {
 	t.free()
 	t.s.Due = t.now.Add(wait)
 	t.s.Doubt, t.s.Accepted = false, false
-	t.s.FirstSent, t.s.UnknownAt = time.Time{}, time.Time{}
+	t.restartWindow()
 	return t.to(Pending)
+}
+
+// restartWindow forgets the first send if it cannot have reached the provider.
+// After an unknown outcome the provider may remember the wire key, say with a
+// stored failure, and its window goes on whatever was learnt of the effect.
+func (t *table) restartWindow() {
+	if t.s.UnknownAt.IsZero() {
+		t.s.FirstSent = time.Time{}
+	}
 }
 
 // doubt makes the operation unknown and finds the next means, or a person.
@@ -280,7 +291,7 @@ func (t *table) released() (Status, Step, error) {
 		if s.Doubt {
 			return t.to(Unknown)
 		}
-		s.FirstSent = time.Time{}
+		t.restartWindow()
 		return t.to(Pending)
 	}
 	return *s, StepNone, nil
@@ -329,7 +340,9 @@ func (t *table) attempted() (Status, Step, error) {
 		if s.Doubt {
 			return t.doubt(t.backoff())
 		}
-		s.Unknowns = 0
+		if t.source() != ByList { // which is believed absent once only
+			s.Unknowns = 0
+		}
 		if s.Attempts >= t.p.MaxAttempts {
 			return t.end(Failed, ReasonExhausted)
 		}
@@ -360,6 +373,8 @@ func (t *table) lateReport() (Status, Step, error) {
 	switch e.Kind {
 	case EventSucceeded, EventFound:
 		switch {
+		case e.Kind == EventFound && t.source() == ByList:
+			return *s, StepNone, nil // a match by fields, not proof; it is asked again
 		case s.State == Succeeded || s.Incident:
 			if t.contradicts() {
 				s.Incident = true
@@ -378,7 +393,9 @@ func (t *table) lateReport() (Status, Step, error) {
 		switch {
 		case s.State == Pending, s.State == Unknown, s.State == Review && !s.Incident:
 			return t.accept()
-		case s.State == Failed, s.Reference != "" && e.Reference != "" && s.Reference != e.Reference:
+		case s.Reference != "" && s.Reference == e.Reference:
+			// Known already, and how it ended perhaps too.
+		case s.State == Failed, s.Reference != "" && e.Reference != "":
 			s.Incident = true
 			return t.review()
 		}
@@ -405,8 +422,16 @@ func (t *table) lookedUp() (Status, Step, error) {
 	}
 	switch e.Kind {
 	case EventFound:
+		if t.source() == ByList && !polled && t.early() {
+			// It may be the effect of an equal operation, while this one's is
+			// still to come.
+			return t.askAgain()
+		}
 		return t.succeed()
 	case EventFoundFailed:
+		if e.Reference != "" {
+			s.Reference = e.Reference
+		}
 		return t.end(Failed, ReasonRejected)
 	case EventProgress:
 		return t.accept()
@@ -426,29 +451,43 @@ func (t *table) lookedUp() (Status, Step, error) {
 	return *s, StepNone, nil
 }
 
+// settled is when what was sent shows, if it ever does.
+func (t *table) settled() time.Time { return t.s.UnknownAt.Add(t.p.Settle) }
+
+// early reports whether a lookup asked too early to see everything.
+func (t *table) early() bool { return t.e.Asked.Before(t.settled()) }
+
+func (t *table) askAgain() (Status, Step, error) {
+	t.free()
+	t.s.Due = later(t.settled(), t.now)
+	return t.s, StepNone, nil
+}
+
 func (t *table) absent() (Status, Step, error) {
 	s, p := &t.s, &t.p
-	settled := s.UnknownAt.Add(p.Settle)
-	if t.e.Asked.Before(settled) {
-		t.free()
-		s.Due = later(settled, t.now)
-		return *s, StepNone, nil
+	if t.early() {
+		return t.askAgain()
 	}
-	source := p.Capability
-	if source == ByKey {
-		source = p.Fallback
-	}
+	source := t.source()
 	limit := p.MaxUnknowns
 	if source == ByList {
 		limit = min(limit, 2) // one more try, not two
 	}
 	switch {
-	case source == ByList && !p.RetryAbsent, s.Unknowns >= limit:
+	case source == ByNothing, source == ByList && !p.RetryAbsent, s.Unknowns >= limit:
 		return t.review()
 	case s.Attempts >= p.MaxAttempts:
 		return t.end(Failed, ReasonExhausted)
 	}
 	return t.waitAgain(t.backoff())
+}
+
+// source is the capability by which a lookup sees absence.
+func (t *table) source() Capability {
+	if t.p.Capability == ByKey {
+		return t.p.Fallback
+	}
+	return t.p.Capability
 }
 
 // decided implements rule 7.
@@ -473,6 +512,9 @@ func (t *table) decided() (Status, Step, error) {
 		return t.end(Failed, ReasonCancelled)
 	}
 	s.Attempts, s.Lookups, s.Unknowns, s.Reason, s.Reference, s.Digest = 0, 0, 0, "", "", ""
+	if t.e.Kind == EventRedriven { // under a new wire key
+		s.UnknownAt = time.Time{}
+	}
 	return t.waitAgain(0)
 }
 
