@@ -1,0 +1,197 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	justonce "github.com/justonce-dev/justonce"
+	"zombiezen.com/go/sqlite"
+)
+
+// Begin implements [justonce.Store]. An operation that is already there is
+// answered by a read; it does not wait for the writer.
+func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justonce.Entry) (*justonce.Arrival, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("sqlite: begin: %w", err)
+	}
+	r := newRequest(kindBegin)
+	if err := r.row.encode(op, 1); err != nil {
+		r.free()
+		return nil, err
+	}
+	if err := r.addEntry(&arrived); err != nil {
+		r.free()
+		return nil, err
+	}
+	s.hash.fill(r)
+	if s.seen.maybe(r.keyHash) || r.row.identity != "" && s.seen.maybe(r.idHash) {
+		s.readers.serve(r)
+	} else {
+		s.writer.enqueue(r)
+	}
+	if !r.answered && !s.wait(ctx, r) {
+		return nil, fmt.Errorf("sqlite: begin: %w", context.Cause(ctx))
+	}
+	defer r.free()
+	switch {
+	case r.err != nil:
+		return nil, callError(ctx, "begin", r.err)
+	case !r.fresh:
+		return &justonce.Arrival{Operation: r.op, MatchedBy: r.match}, nil
+	}
+	s.places.put(op.Ref, r.place)
+	s.seen.add(r.keyHash)
+	if r.row.identity != "" {
+		s.seen.add(r.idHash)
+	}
+	op.Version = 1
+	return &justonce.Arrival{Operation: withoutBodies(op), Fresh: true}, nil
+}
+
+// withoutBodies copies op as Get would read it just after Begin.
+func withoutBodies(op *justonce.Operation) *justonce.Operation {
+	c := *op
+	c.Arguments, c.Result = nil, nil
+	if op.Failure != nil {
+		f := *op.Failure
+		c.Failure = &f
+	}
+	return &c
+}
+
+// outlived reports whether op no longer answers for its key and identity.
+func (s *Store) outlived(op *justonce.Operation) bool {
+	return op.State.Ended() && !op.DedupeUntil.IsZero() && !op.DedupeUntil.After(s.now())
+}
+
+// beginOp records r or finds what is there.
+func (w *writer) beginOp(r *request) error {
+	// Most are new: their slots are taken without a look.
+	taken, err := w.takeSlots(r)
+	if err != nil {
+		return err
+	}
+	if taken {
+		return w.insert(r)
+	}
+	byKey, keyAt, err := w.lookUp(r.keyHash, isKey(r.row.tenant, r.row.key))
+	if err != nil {
+		return w.unreadable(r, err)
+	}
+	if byKey != nil && !w.store.outlived(byKey) {
+		r.op, r.match = byKey, justonce.MatchKey
+		return nil
+	}
+	var byIdentity *justonce.Operation
+	var identityAt place
+	if r.row.identity != "" {
+		byIdentity, identityAt, err = w.lookUp(r.idHash, isIdentity(r.row.tenant, r.row.identity))
+		if err != nil {
+			return w.unreadable(r, err)
+		}
+		if byIdentity != nil && !w.store.outlived(byIdentity) {
+			r.op, r.match = byIdentity, justonce.MatchIdentity
+			return nil
+		}
+	}
+	if byKey != nil {
+		if err := w.archive(byKey, keyAt.id); err != nil {
+			return err
+		}
+	}
+	if byIdentity != nil && identityAt.id != keyAt.id {
+		if err := w.archive(byIdentity, identityAt.id); err != nil {
+			return err
+		}
+	}
+	// An archived operation leaves its slot to the new one.
+	if err := w.placeInSlot(r.keyHash, byKey != nil, keyAt); err != nil {
+		return err
+	}
+	if r.row.identity != "" {
+		if err := w.placeInSlot(r.idHash, byIdentity != nil, identityAt); err != nil {
+			return err
+		}
+	}
+	return w.insert(r)
+}
+
+// insert records r, which has its slots.
+func (w *writer) insert(r *request) error {
+	id, arrived := w.lastOp+1, w.lastEntry+1
+	stmt := w.stmts.insertOp
+	stmt.BindInt64(1, id)
+	stmt.BindText(2, r.row.tenant)
+	stmt.BindText(3, r.row.key)
+	stmt.BindText(4, r.row.tool)
+	stmt.BindInt64(5, r.row.rev)
+	stmt.BindInt64(6, r.row.state)
+	stmt.BindInt64(7, r.row.due)
+	stmt.BindInt64(8, r.row.lease)
+	stmt.BindInt64(9, r.row.created)
+	bindRef(stmt, 10, r.row.ref)
+	bindIdentity(stmt, 11, r.row.identity)
+	stmt.BindBytes(12, r.row.fixed)
+	stmt.BindBytes(13, r.row.data)
+	stmt.BindInt64(14, arrived)
+	if err := run(stmt); err != nil {
+		return err
+	}
+	w.lastOp = id
+	if r.row.state == stFailed {
+		w.failed++
+	}
+	r.fresh = true
+	r.place = place{id: id, version: r.row.rev - 1, first: arrived, last: arrived, result: arrived, state: r.row.state}
+	return w.appendEntries(id, 0, r.lines)
+}
+
+// appendEntries appends lines to the history whose newest entry is prev.
+func (w *writer) appendEntries(op, prev int64, lines []line) error {
+	stmt := w.stmts.insertEntry
+	for i := range lines {
+		w.lastEntry++
+		stmt.BindInt64(1, w.lastEntry)
+		stmt.BindInt64(2, op)
+		stmt.BindInt64(3, prev)
+		stmt.BindBytes(4, lines[i].data)
+		bindBody(stmt, 5, lines[i].body)
+		if err := run(stmt); err != nil {
+			return err
+		}
+		prev = w.lastEntry
+	}
+	return nil
+}
+
+// archive moves an operation out of the way of a new one. The suffix is
+// repeated in the rare case that the new key is taken as well.
+func (w *writer) archive(op *justonce.Operation, id int64) error {
+	suffix := "~" + strconv.FormatInt(op.CreatedAt.UnixNano(), 10)
+	for key := op.Key + suffix; ; key += suffix {
+		hash := w.store.hash.key(op.Tenant, key)
+		other, _, err := w.lookUp(hash, isKey(op.Tenant, key))
+		if err != nil {
+			return err
+		}
+		if other != nil {
+			continue
+		}
+		stmt := w.stmts.archive
+		stmt.BindInt64(1, id)
+		stmt.BindText(2, key)
+		if err := run(stmt); err != nil {
+			return err
+		}
+		return w.probeSlot(hash, id)
+	}
+}
+
+func bindRef(stmt *sqlite.Stmt, param int, ref string) {
+	if ref == "" {
+		stmt.BindNull(param)
+		return
+	}
+	stmt.BindText(param, ref)
+}
