@@ -1,0 +1,303 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Limits of a file: far above any catalog, low enough that a hostile one costs
+// little.
+const (
+	DefaultMaxBytes = 1 << 20
+	maxNesting      = 64
+	maxNodes        = 200_000 // aliases counted each time they are used
+	maxMarks        = 1_000   // anchors and aliases
+	maxTools        = 1_000
+)
+
+// parseYAML reads one YAML 1.2 document of plain data. An empty one is an empty
+// mapping. The error is a *yamlError.
+func parseYAML(file string, data []byte, maxBytes int) (n *node, err error) {
+	r := &yamlReader{file: file, anchors: map[string]*node{}}
+	defer func() {
+		// The parser is somebody else's; a file must never bring the process down.
+		if p := recover(); p != nil {
+			n, err = nil, r.errorf(Position{File: file}, "the file cannot be read as YAML")
+		}
+	}()
+	if len(data) > maxBytes {
+		return nil, r.errorf(Position{File: file}, "the file is larger than %d bytes", maxBytes)
+	}
+	if i := invalidUTF8(data); i >= 0 {
+		return nil, r.errorf(Position{File: file, Line: 1 + strings.Count(string(data[:i]), "\n"), Column: 1}, "the file is not valid UTF-8")
+	}
+	tokens := lexer.Tokenize(string(data))
+	if err := r.bounded(tokens); err != nil {
+		return nil, err
+	}
+	f, perr := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if perr != nil {
+		var e yaml.Error
+		if errors.As(perr, &e) && e.GetToken() != nil {
+			return nil, r.errorf(r.at(e.GetToken()), "%s", wording(e.GetMessage()))
+		}
+		return nil, r.errorf(Position{File: file}, "the file cannot be read as YAML")
+	}
+	var body ast.Node
+	for _, d := range f.Docs {
+		if d.Body == nil || d.Body.Type() == ast.CommentType || d.Body.Type() == ast.CommentGroupType {
+			continue
+		}
+		if d.Body.Type() == ast.DirectiveType {
+			return nil, r.errorf(r.at(d.Body.GetToken()), "directives are not supported")
+		}
+		if body != nil {
+			return nil, r.errorf(r.at(d.Body.GetToken()), "the file has more than one document")
+		}
+		body = d.Body
+	}
+	if body == nil {
+		return &node{kind: kindMap, at: Position{File: file}, size: 1}, nil
+	}
+	return r.value(body, 0)
+}
+
+// A yamlError is why a file is no catalog. It quotes no values.
+type yamlError struct {
+	at      Position
+	message string
+	hint    string
+}
+
+func (e *yamlError) Error() string { return e.at.String() + ": " + e.message }
+
+// wording drops what a parser's message quotes of the file.
+func wording(m string) string {
+	m = strings.ReplaceAll(m, "\t", "tab")
+	if i := strings.IndexAny(m, "\"`'"); i > 0 {
+		if s := strings.TrimSpace(m[:i]); len(s) > 12 && !strings.HasSuffix(s, "character") {
+			return s + " …"
+		}
+	}
+	return m
+}
+
+func invalidUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		if b[i] < utf8.RuneSelf {
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+type yamlReader struct {
+	file    string
+	anchors map[string]*node // nil while its value is being read
+}
+
+func (r *yamlReader) at(t *token.Token) Position {
+	if t == nil || t.Position == nil {
+		return Position{File: r.file}
+	}
+	return Position{File: r.file, Line: t.Position.Line, Column: t.Position.Column}
+}
+
+func (r *yamlReader) errorf(at Position, format string, a ...any) error {
+	return &yamlError{at: at, message: fmt.Sprintf(format, a...)}
+}
+
+// bounded refuses what would make the parser recurse too deeply.
+func (r *yamlReader) bounded(tokens token.Tokens) error {
+	depth, marks, run, line := 0, 0, 0, 0
+	for _, t := range tokens {
+		switch t.Type {
+		case token.MappingStartType, token.SequenceStartType:
+			depth++
+		case token.MappingEndType, token.SequenceEndType:
+			depth--
+		case token.AnchorType, token.AliasType:
+			marks++
+		case token.TagType:
+			return r.errorf(r.at(t), "tags are not supported; quote a value to make it text")
+		case token.SequenceEntryType, token.MappingKeyType:
+			if t.Position.Line != line {
+				run, line = 0, t.Position.Line
+			}
+			run++
+		}
+		switch {
+		case depth > maxNesting, run > maxNesting:
+			return r.errorf(r.at(t), "it is nested more than %d levels deep", maxNesting)
+		case marks > maxMarks:
+			return r.errorf(r.at(t), "the file has more than %d anchors and aliases", maxMarks)
+		}
+	}
+	return nil
+}
+
+func (r *yamlReader) value(v ast.Node, depth int) (*node, error) {
+	if depth > maxNesting {
+		return nil, r.errorf(r.at(v.GetToken()), "it is nested more than %d levels deep", maxNesting)
+	}
+	n := &node{at: r.at(v.GetToken()), size: 1}
+	switch v := v.(type) {
+	case *ast.NullNode:
+	case *ast.BoolNode:
+		n.kind, n.text = kindBool, fmt.Sprint(v.Value)
+	case *ast.IntegerNode, *ast.FloatNode:
+		return n, r.number(n, v.GetToken().Value)
+	case *ast.InfinityNode, *ast.NanNode:
+		return nil, r.errorf(n.at, "the number is not finite")
+	case *ast.StringNode:
+		n.kind, n.text = kindText, v.Value
+	case *ast.LiteralNode:
+		n.kind, n.text = kindText, v.Value.Value
+	case *ast.AnchorNode:
+		name := v.Name.GetToken().Value
+		r.anchors[name] = nil
+		kid, err := r.value(v.Value, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		r.anchors[name] = kid
+		return kid, nil
+	case *ast.AliasNode:
+		name := v.Value.GetToken().Value
+		kid, ok := r.anchors[name]
+		switch {
+		case !ok:
+			return nil, r.errorf(n.at, "there is no anchor of that name above")
+		case kid == nil:
+			return nil, r.errorf(n.at, "the alias contains itself")
+		}
+		return kid, nil
+	case *ast.SequenceNode:
+		n.kind = kindList
+		for _, e := range v.Values {
+			kid, err := r.value(e, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			n.list = append(n.list, kid)
+			if n.size += kid.size; n.size > maxNodes {
+				return nil, r.errorf(n.at, "the file has more than %d values", maxNodes)
+			}
+		}
+	case *ast.MappingNode:
+		return n, r.mapping(n, v.Values, depth)
+	case *ast.MappingValueNode:
+		return n, r.mapping(n, []*ast.MappingValueNode{v}, depth)
+	default:
+		return nil, r.errorf(n.at, "this kind of YAML is not supported here")
+	}
+	return n, nil
+}
+
+func (r *yamlReader) mapping(n *node, values []*ast.MappingValueNode, depth int) error {
+	n.kind = kindMap
+	if len(values) > 0 {
+		n.at = r.at(values[0].Key.GetToken())
+	}
+	seen := make(map[string]Position, len(values))
+	var merged []*node
+	for _, v := range values {
+		at := r.at(v.Key.GetToken())
+		kid, err := r.value(v.Value, depth+1)
+		if err != nil {
+			return err
+		}
+		if n.size += kid.size; n.size > maxNodes {
+			return r.errorf(at, "the file has more than %d values", maxNodes)
+		}
+		if v.Key.IsMergeKey() {
+			merged = append(merged, kid)
+			continue
+		}
+		name, err := r.key(v.Key)
+		if err != nil {
+			return err
+		}
+		if first, dup := seen[name]; dup {
+			return r.errorf(at, "the key %s stands here twice; the first is in line %d", name, first.Line)
+		}
+		seen[name] = at
+		n.members = append(n.members, member{name, at, kid})
+	}
+	// What << brings in gives way to what is written out.
+	for len(merged) > 0 {
+		m := merged[0]
+		merged = merged[1:]
+		switch m.kind {
+		case kindList:
+			if len(merged)+len(m.list) > maxMarks {
+				return r.errorf(m.at, "too much is merged")
+			}
+			merged = append(append([]*node(nil), m.list...), merged...)
+		case kindMap:
+			for _, kid := range m.members {
+				if _, dup := seen[kid.name]; !dup {
+					seen[kid.name] = kid.at
+					n.members = append(n.members, kid)
+				}
+			}
+		default:
+			return r.errorf(m.at, "<< takes a mapping, or a list of them")
+		}
+	}
+	return nil
+}
+
+func (r *yamlReader) key(k ast.MapKeyNode) (string, error) {
+	var v ast.Node = k
+	if e, ok := v.(*ast.MappingKeyNode); ok {
+		v = e.Value
+	}
+	switch v := v.(type) {
+	case *ast.StringNode:
+		return v.Value, nil
+	case *ast.LiteralNode:
+		return v.Value.Value, nil
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode:
+		return v.GetToken().Value, nil
+	}
+	return "", r.errorf(r.at(k.GetToken()), "a key must be text")
+}
+
+var jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]{1,4})?$`)
+
+// number keeps every digit.
+func (r *yamlReader) number(n *node, text string) error {
+	n.kind = kindNumber
+	if jsonNumber.MatchString(text) {
+		n.text = text
+		return nil
+	}
+	if len(text) <= 100 {
+		if i, ok := new(big.Int).SetString(strings.ReplaceAll(text, "_", ""), 0); ok && !strings.HasPrefix(strings.TrimLeft(text, "+-"), "00") {
+			n.text = i.String()
+			return nil
+		}
+		if s := strings.TrimPrefix(text, "+"); jsonNumber.MatchString(s) {
+			n.text = s
+			return nil
+		}
+	}
+	return r.errorf(n.at, "write the number as in JSON, or quote it")
+}
