@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+
+	"github.com/justonce-dev/justonce/catalog"
+	"github.com/justonce-dev/justonce/sqlite"
+)
+
+type checkCmd struct {
+	File   string `arg:"" optional:"" help:"The catalog." default:"justonce.yaml"`
+	Strict bool   `help:"Fail on warnings, too."`
+}
+
+func (*checkCmd) Help() string {
+	return `Exits with 2 if the file cannot be used, and with --strict also if there are
+warnings.
+
+Examples:
+  justonce check
+  justonce check examples/stripe.yaml --strict
+  justonce check --json | jq .findings`
+}
+
+// catalogError gives an error of the catalog the right exit code.
+func catalogError(err error) error {
+	var e *catalog.Error
+	if errors.As(err, &e) {
+		return &usageError{hint(err, "'justonce check' lists everything that is wrong with it")}
+	}
+	return err
+}
+
+func (c *checkCmd) Run(_ context.Context, o *output) error {
+	var findings []catalog.Finding
+	cat, err := catalog.Load(c.File, &catalog.Options{Connectors: connectors(nil)})
+	var e *catalog.Error
+	switch {
+	case errors.As(err, &e):
+		findings = e.Findings
+		o.code = exitUsage
+	case err != nil:
+		return hint(err, "name the file: justonce check FILE")
+	default:
+		findings = cat.Findings()
+		if c.Strict && len(findings) > 0 {
+			o.code = exitUsage
+		}
+	}
+	if o.json {
+		if findings == nil {
+			findings = []catalog.Finding{}
+		}
+		return o.object(map[string]any{"file": c.File, "usable": err == nil, "findings": findings})
+	}
+	for _, f := range findings {
+		colour := yellow
+		if f.Severity == catalog.SeverityError {
+			colour = red
+		}
+		o.printf("%s: %s %s %s\n", f.Position, o.paint(colour, string(f.Severity)+":"), f.Message, o.paint(dim, "["+f.Rule+"]"))
+		if f.Hint != "" {
+			o.printf("  %s\n", o.paint(dim, f.Hint))
+		}
+	}
+	switch {
+	case err != nil:
+		o.printf("%s cannot be used\n", c.File)
+	case len(findings) == 0:
+		o.printf("%s is fine\n", c.File)
+	default:
+		o.printf("%s can be used, with %d warnings\n", c.File, len(findings))
+	}
+	return nil
+}
+
+type migrateCmd struct {
+	Store string `arg:"" optional:"" help:"The ledger's file." default:"justonce.db" env:"JUSTONCE_STORE"`
+}
+
+func (*migrateCmd) Help() string {
+	return `serve does this by itself; the command is for those who want it to be a step of
+its own. It creates the file if it is not there.
+
+Example:
+  justonce migrate /var/lib/justonce/justonce.db`
+}
+
+func (c *migrateCmd) Run(ctx context.Context, o *output) error {
+	from, err := sqlite.Migrate(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return o.object(map[string]any{"store": c.Store, "from": from, "to": sqlite.SchemaVersion})
+	}
+	switch from {
+	case sqlite.SchemaVersion:
+		o.printf("%s has schema %d already\n", c.Store, from)
+	case 0:
+		o.printf("%s was created with schema %d\n", c.Store, sqlite.SchemaVersion)
+	default:
+		o.printf("%s went from schema %d to %d\n", c.Store, from, sqlite.SchemaVersion)
+	}
+	return nil
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Run(o *output) error {
+	if o.json {
+		return o.object(map[string]string{"version": version()})
+	}
+	o.printf("justonce %s\n", version())
+	return nil
+}
+
+// version is what the Go toolchain stamped.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

@@ -1,0 +1,23 @@
+package main
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/catalog"
+	httpconn "github.com/justonce-dev/justonce/connector/http"
+)
+
+// connectors are the kinds that justonce.yaml can name.
+func connectors(client *http.Client) map[string]catalog.Connect {
+	return map[string]catalog.Connect{
+		"http": func(s *catalog.Spec) (justonce.Connector, error) {
+			c := httpconn.Config{Capability: s.Policy.Capability}
+			if err := s.Decode(&c); err != nil {
+				return nil, err
+			}
+			return httpconn.New(c, &httpconn.Options{Client: client, Secrets: s.Secrets, Now: time.Now})
+		},
+	}
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/justonce-dev/justonce"
+)
+
+// The exit codes, as --help lists them.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitOpen        = 5
+	exitReview      = 6
+	exitUnavailable = 7
+)
+
+var exitCodes = []struct {
+	err  error
+	code int
+}{
+	{justonce.ErrNotFound, exitNotFound},
+	{justonce.ErrUnknownTool, exitNotFound},
+	{justonce.ErrConflict, exitConflict},
+	{justonce.ErrNotAllowed, exitConflict},
+	{justonce.ErrInvalid, exitUsage},
+	{justonce.ErrUnavailable, exitUnavailable},
+}
+
+func stateCode(s justonce.State) int {
+	switch s {
+	case justonce.Succeeded:
+		return exitDone
+	case justonce.Failed:
+		return exitFailed
+	case justonce.Review:
+		return exitReview
+	}
+	return exitOpen
+}
+
+// A hinted error tells the operator what to do.
+type hinted struct {
+	err  error
+	hint string
+}
+
+func (h *hinted) Error() string { return h.err.Error() }
+func (h *hinted) Unwrap() error { return h.err }
+
+func hint(err error, format string, a ...any) error {
+	return &hinted{err, fmt.Sprintf(format, a...)}
+}
+
+// A usageError exits with 2.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error        { return e.error }
+func (e *usageError) Is(target error) bool { return target == justonce.ErrInvalid }
+
+// output prints for a person or, with --json, for a program.
+type output struct {
+	*world
+	json   bool
+	colour bool
+	code   int // of a command that did not fail
+}
+
+func newOutput(w *world, asJSON bool) *output {
+	o := &output{world: w, json: asJSON}
+	if f, ok := w.stdout.(*os.File); ok && !asJSON {
+		o.colour = isatty.IsTerminal(f.Fd()) && w.env("NO_COLOR") == "" && w.env("TERM") != "dumb"
+	}
+	return o
+}
+
+func (o *output) printf(format string, a ...any) { fmt.Fprintf(o.stdout, format, a...) }
+
+// object prints v as indented JSON; results stay as recorded.
+func (o *output) object(v any) error {
+	enc := json.NewEncoder(o.stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// paint colours text on a terminal.
+func (o *output) paint(colour, text string) string {
+	if !o.colour || colour == "" {
+		return text
+	}
+	return "\x1b[" + colour + "m" + text + "\x1b[0m"
+}
+
+const (
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
+	blue   = "34"
+	violet = "35"
+)
+
+func stateColour(s justonce.State) string {
+	switch s {
+	case justonce.Succeeded:
+		return green
+	case justonce.Failed:
+		return red
+	case justonce.Review:
+		return violet
+	case justonce.Unknown:
+		return yellow
+	}
+	return blue
+}
+
+// fail prints err and returns its exit code.
+func (o *output) fail(err error) int {
+	code := exitFailed
+	for _, e := range exitCodes {
+		if errors.Is(err, e.err) {
+			code = e.code
+			break
+		}
+	}
+	if errors.Is(err, context.Canceled) {
+		code = 130
+	}
+	help := ""
+	if h := (*hinted)(nil); errors.As(err, &h) {
+		help = h.hint
+	}
+	if o.json {
+		v := map[string]any{"error": err.Error(), "exit": code}
+		if help != "" {
+			v["hint"] = help
+		}
+		if c := (*justonce.ConflictError)(nil); errors.As(err, &c) {
+			v["paths"], v["differs"], v["matched_by"] = c.Paths, c.Differs, c.MatchedBy
+			if c.Operation != nil {
+				v["key"] = c.Operation.Key
+			}
+		}
+		enc := json.NewEncoder(o.stderr)
+		enc.SetEscapeHTML(false)
+		enc.Encode(v)
+		return code
+	}
+	fmt.Fprintf(o.stderr, "justonce: %v\n", err)
+	if help != "" {
+		fmt.Fprintf(o.stderr, "hint: %s\n", help)
+	}
+	return code
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+
+	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/gateway"
+	"github.com/justonce-dev/justonce/sqlite"
+)
+
+const defaultURL = "http://127.0.0.1:7411"
+
+// remote are the flags of commands that talk to a ledger: through the gateway,
+// or to its file directly.
+type remote struct {
+	URL   string `name:"url" help:"The gateway." default:"${default_url}" env:"JUSTONCE_URL"`
+	Store string `help:"Open this SQLite ledger directly instead, for reading when no gateway runs." env:"JUSTONCE_LEDGER" placeholder:"FILE"`
+}
+
+// open returns the service and what to call when done with it.
+func (r *remote) open(ctx context.Context, o *output) (justonce.Service, func(), error) {
+	if r.Store != "" {
+		if _, err := os.Stat(r.Store); err != nil {
+			return nil, nil, hint(err, "--store wants the file that 'justonce serve' made, justonce.db by default")
+		}
+		st, err := sqlite.Open(ctx, r.Store, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		run, err := justonce.New(st, nil)
+		if err != nil {
+			st.Close()
+			return nil, nil, err
+		}
+		return run, func() { st.Close() }, nil
+	}
+	c, err := gateway.NewClient(r.URL, nil)
+	if err != nil {
+		return nil, nil, hint(err, "--url wants an address such as %s", defaultURL)
+	}
+	return &reaching{Service: c, client: c, url: r.URL}, func() {}, nil
+}
+
+// reaching adds a hint where nobody listens.
+type reaching struct {
+	justonce.Service
+	client *gateway.Client
+	url    string
+}
+
+func (r *reaching) hint(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return hint(err, "nobody listens at %s: start 'justonce serve', or name the gateway with --url or JUSTONCE_URL", r.url)
+	}
+	return err
+}
+
+func (r *reaching) Do(ctx context.Context, c justonce.Call) (*justonce.Answer, error) {
+	a, err := r.Service.Do(ctx, c)
+	return a, r.hint(err)
+}
+
+func (r *reaching) Wait(ctx context.Context, ref justonce.Ref) (*justonce.Answer, error) {
+	a, err := r.Service.Wait(ctx, ref)
+	return a, r.hint(err)
+}
+
+func (r *reaching) Get(ctx context.Context, ref justonce.Ref) (*justonce.Answer, error) {
+	a, err := r.Service.Get(ctx, ref)
+	return a, r.hint(err)
+}
+
+func (r *reaching) List(ctx context.Context, f justonce.Filter) (*justonce.Page, error) {
+	p, err := r.Service.List(ctx, f)
+	return p, r.hint(err)
+}
+
+func (r *reaching) Decide(ctx context.Context, ref justonce.Ref, d justonce.Decision) (*justonce.Answer, error) {
+	a, err := r.Service.Decide(ctx, ref, d)
+	return a, r.hint(err)
+}
+
+func (r *reaching) Explain(ctx context.Context, c justonce.Call) (*justonce.Explanation, error) {
+	x, err := r.client.Explain(ctx, c)
+	return x, r.hint(err)
+}

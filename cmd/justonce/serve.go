@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/gateway"
+	"github.com/justonce-dev/justonce/sandbox"
+	"github.com/justonce-dev/justonce/sqlite"
+)
+
+type serveCmd struct {
+	sandboxOf
+
+	Config        string        `help:"The catalog. Defaults to justonce.yaml if it is there; '' for none." default:"justonce.yaml" env:"JUSTONCE_CONFIG" placeholder:"FILE"`
+	Store         string        `help:"The ledger, a SQLite file. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"FILE"`
+	Listen        string        `help:"The gateway's address; loopback only. Defaults to 127.0.0.1:7411." env:"JUSTONCE_LISTEN" placeholder:"ADDR"`
+	Sandbox       string        `help:"on: start the sandbox provider. off: none. A URL: use that one. Defaults to on if no catalog declares tools." env:"JUSTONCE_SANDBOX" placeholder:"on|off|URL"`
+	SandboxListen string        `help:"The sandbox's address. Defaults to 127.0.0.1:7412." env:"JUSTONCE_SANDBOX_LISTEN" placeholder:"ADDR"`
+	DefaultWait   time.Duration `help:"How long a call waits that does not say. Defaults to 30s." env:"JUSTONCE_DEFAULT_WAIT" placeholder:"TIME"`
+	Concurrency   int           `help:"Attempts at a time that nobody waits for. Defaults to 256." env:"JUSTONCE_CONCURRENCY" placeholder:"N"`
+	ResultLimit   int           `help:"Greatest result that is kept whole, in bytes. Defaults to 1 MiB." env:"JUSTONCE_RESULT_LIMIT" placeholder:"BYTES"`
+	CacheBytes    int           `help:"Memory for replays without the ledger. Defaults to 8 MiB." env:"JUSTONCE_CACHE_BYTES" placeholder:"BYTES"`
+	Poll          time.Duration `help:"How often to look for what is due. Defaults to 500ms." env:"JUSTONCE_POLL" placeholder:"TIME"`
+	Worker        string        `help:"Names the process in histories. Defaults to host and pid." env:"JUSTONCE_WORKER"`
+	LogLevel      string        `help:"debug, info, warn or error. Defaults to info." env:"JUSTONCE_LOG_LEVEL" placeholder:"LEVEL"`
+	LogFormat     string        `help:"text or json. Defaults to text." env:"JUSTONCE_LOG_FORMAT" placeholder:"FORMAT"`
+}
+
+func (*serveCmd) Help() string {
+	return `Without arguments: a ledger in ./justonce.db, the gateway on 127.0.0.1:7411, and a
+sandbox provider with payment, ticket, mail, post and job tools to try it with.
+Every flag has an environment variable and a key in justonce.yaml.
+
+Examples:
+  justonce serve
+  justonce serve --config examples/stripe.yaml
+  justonce serve --sandbox http://127.0.0.1:7412     with a sandbox of its own process`
+}
+
+func (c *serveCmd) Run(ctx context.Context, o *output) error {
+	cat, err := c.load()
+	if err != nil {
+		return err
+	}
+	log, err := c.logger(o)
+	if err != nil {
+		return err
+	}
+	tools, err := cat.Tools()
+	if err != nil {
+		return err
+	}
+	path, err := cat.Secrets().Expand(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	store, err := sqlite.Open(ctx, path, &sqlite.Options{Logger: log})
+	if err != nil {
+		return hint(err, "--store names the ledger's file; it is %s now", c.Store)
+	}
+	metrics := gateway.NewMetrics()
+	runner, err := justonce.New(store, &justonce.RunnerOptions{
+		Tools: tools, ResultLimit: c.ResultLimit, CacheBytes: c.CacheBytes, Concurrency: c.Concurrency,
+		Poll: c.Poll, Worker: c.Worker, Logger: log, Observer: metrics.Observer(),
+	})
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	ln, err := listen(c.Listen, "--listen")
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	server := gateway.NewServer(runner, &gateway.Options{
+		DefaultWait: c.DefaultWait, Metrics: metrics, Logger: log, Version: version(),
+	})
+	return errors.Join(c.serve(ctx, o, runner, server, ln), store.Close())
+}
+
+// serve runs everything until ctx ends, and then stops it in order: requests,
+// worker, attempts under way, sandbox.
+func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner, server *gateway.Server, ln net.Listener) error {
+	after, stopSandbox := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSandbox()
+	var sandboxDone errgroup.Group
+	if c.sandboxListener != nil {
+		p, err := sandbox.New(nil)
+		if err != nil {
+			return err
+		}
+		sandboxDone.Go(func() error { return serveSandbox(after, p, c.sandboxListener) })
+	}
+	c.welcome(o, ln.Addr())
+	context.AfterFunc(ctx, o.stop) // a second signal ends the process at once
+	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWork()
+	var worker errgroup.Group
+	worker.Go(func() error { return runner.Work(work) })
+	err := server.Serve(ctx, ln)
+	stopWork()
+	err = errors.Join(err, worker.Wait())
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
+	defer cancel()
+	err = errors.Join(err, runner.Shutdown(grace))
+	stopSandbox()
+	return errors.Join(err, sandboxDone.Wait())
+}
+
+func (c *serveCmd) welcome(o *output, addr net.Addr) {
+	url := "http://" + addr.String()
+	if o.json {
+		o.object(map[string]string{"gateway": url, "ledger": c.Store, "sandbox": c.sandboxURL})
+		return
+	}
+	row := func(name, value string) { o.printf("  %s %s\n", o.paint(dim, pad(name, 9)), value) }
+	o.printf("%s\n", o.paint(bold, "justonce "+version()))
+	row("gateway", url)
+	row("ledger", c.Store)
+	if c.sandboxURL == "" {
+		return
+	}
+	row("sandbox", c.sandboxURL+"  (open it in a browser)")
+	o.printf(`
+try it: break the provider's next answer, pay, and pay again
+
+  curl -d '{"service":"payment","kind":"lost_reply"}' %[2]s/faults
+  curl -H 'Content-Type: application/json' -H 'Idempotency-Key: shop-1:order-123:pay-v1' \
+    -d '{"name":"payment","arguments":{"order_id":"123","amount":9900,"currency":"CNY"}}' \
+    %[1]s/v1/tool-calls
+  curl %[2]s/effects/count
+
+then: justonce ls · justonce show shop-1:order-123:pay-v1 · justonce explain payment '{…}'
+
+`, url, c.sandboxURL)
+}
+
+func (c *serveCmd) logger(o *output) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return nil, hint(err, "--log-level wants debug, info, warn or error")
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch c.LogFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(o.stderr, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(o.stderr, opts)), nil
+	}
+	return nil, hint(fmt.Errorf("log format %q", c.LogFormat), "--log-format wants text or json")
+}
+
+// fileThere reports whether the default catalog is there.
+func fileThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
