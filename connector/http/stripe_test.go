@@ -39,7 +39,9 @@ func TestStripeMock(t *testing.T) {
 				"metadata": map[string]any{"order": "${args.order}"}}},
 		Key:        httpconn.Key{Header: "Idempotency-Key"},
 		Capability: justonce.ByKey,
-		Answer:     httpconn.Answer{Reference: "body.id"},
+		// A proxy's fault is for connections made after it was set.
+		Connections: "fresh",
+		Answer:      httpconn.Answer{Reference: "body.id"},
 	}, &httpconn.Options{Secrets: httpconn.SecretFunc(func(context.Context, string) (string, error) { return "sk_test_abcdefgh", nil })})
 	if err != nil {
 		t.Fatal(err)
