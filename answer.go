@@ -37,6 +37,9 @@ type Advice struct {
 // Advice returns the advice for a.
 func (a *Answer) Advice() Advice {
 	op := a.Operation
+	if op.Key == "" && op.State == Unknown { // a tool whose repetition is harmless
+		return Advice{AdviceWait, "The answer was lost. Repeating this tool is harmless: call it again in a while."}
+	}
 	switch op.State {
 	case Succeeded:
 		switch {

@@ -1,6 +1,7 @@
 package justonce
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -188,8 +189,10 @@ func (r *Runner) carry(rep *report, result json.RawMessage) {
 	rep.result = result
 }
 
-// asJSON returns b, or b as a JSON string if it is not JSON.
+// asJSON returns b without white space around it, or b as a JSON string if it is
+// not JSON.
 func asJSON(b json.RawMessage) json.RawMessage {
+	b = bytes.TrimSpace(b)
 	if len(b) == 0 || json.Valid(b) {
 		return b
 	}
@@ -336,6 +339,9 @@ func (t *Tool) keepFor(op *Operation, now time.Time) {
 // publish tells this process of a durable change.
 func (r *Runner) publish(op *Operation, from State) {
 	r.observer.recorded(op, from)
+	if op.State == Review && from != Review {
+		r.log.Warn("a person must decide", "tool", op.Tool, "key", op.Key, "incident", op.Incident)
+	}
 	if op.State == Succeeded {
 		r.cache.put(op)
 	} else {

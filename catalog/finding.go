@@ -57,14 +57,10 @@ func (e *Error) Error() string {
 const maxFindings = 200
 
 // findings collects what is found.
-type findings struct {
-	list []Finding
-	full bool
-}
+type findings struct{ list []Finding }
 
 func (c *findings) add(rule string, at Position, tool, hint, format string, a ...any) {
 	if len(c.list) >= maxFindings {
-		c.full = true
 		return
 	}
 	c.list = append(c.list, Finding{Rule: rule, Severity: severityOf(rule), Position: at, Tool: tool,

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite the scripts' expected outputs")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"justonce": main})
+}
+
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(e *testscript.Env) error {
+			for _, name := range []string{"GATEWAY", "SANDBOX"} {
+				ln, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					return err
+				}
+				e.Setenv(name, ln.Addr().String())
+				ln.Close()
+			}
+			e.Setenv("JUSTONCE_LISTEN", e.Getenv("GATEWAY"))
+			e.Setenv("JUSTONCE_SANDBOX_LISTEN", e.Getenv("SANDBOX"))
+			e.Setenv("JUSTONCE_URL", "http://"+e.Getenv("GATEWAY"))
+			e.Setenv("JUSTONCE_ACTOR", "ann")
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await": await, "post": postCmd,
+		},
+	})
+}
+
+// await waits until a URL answers 200.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await URL")
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := until(ctx, 20*time.Second, func() bool {
+		status, _, err := get(ctx, args[0])
+		return err == nil && status == http.StatusOK
+	})
+	ts.Check(err)
+}
+
+// postCmd sends a JSON body and prints the answer to the log.
+func postCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: post URL BODY")
+	}
+	status, body, err := post(context.Background(), args[0], "", args[1])
+	ts.Check(err)
+	ts.Logf("%d %s", status, body)
+	if status >= 400 {
+		ts.Fatalf("%s answered %d", args[0], status)
+	}
+}
