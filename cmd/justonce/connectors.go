@@ -7,6 +7,7 @@ import (
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/catalog"
 	httpconn "github.com/justonce-dev/justonce/connector/http"
+	smtpconn "github.com/justonce-dev/justonce/connector/smtp"
 )
 
 // connectors are the kinds that justonce.yaml can name.
@@ -18,6 +19,13 @@ func connectors(client *http.Client) map[string]catalog.Connect {
 				return nil, err
 			}
 			return httpconn.New(c, &httpconn.Options{Client: client, Secrets: s.Secrets, Now: time.Now})
+		},
+		"smtp": func(s *catalog.Spec) (justonce.Connector, error) {
+			var c smtpconn.Config
+			if err := s.Decode(&c); err != nil {
+				return nil, err
+			}
+			return smtpconn.New(c, &smtpconn.Options{Secrets: s.Secrets, Client: client})
 		},
 	}
 }
