@@ -163,7 +163,7 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 // follow waits for what another caller of this process has under way.
 func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, in *Intent) (*Answer, error) {
 	for {
-		op, err, changed, _ := f.look()
+		op, changed, _, err := f.look()
 		if err != nil {
 			return nil, err
 		}

@@ -46,22 +46,22 @@ func (f *flight) broadcast() {
 
 // look returns what is known and a channel that is closed when that changes.
 // final says that no caller has to wait any longer.
-func (f *flight) look() (op *Operation, err error, changed <-chan struct{}, final bool) {
+func (f *flight) look() (op *Operation, changed <-chan struct{}, final bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.err != nil || f.op != nil && (f.op.Ref != f.ref || !f.op.State.Open()) {
-		return f.op, f.err, nil, true
+		return f.op, nil, true, f.err
 	}
 	if f.changed == nil {
 		f.changed = make(chan struct{})
 	}
-	return f.op, nil, f.changed, false
+	return f.op, f.changed, false, nil
 }
 
 // wait blocks until the operation is settled for callers or ctx is done.
 func (f *flight) wait(ctx context.Context) (*Operation, error) {
 	for {
-		op, err, changed, final := f.look()
+		op, changed, final, err := f.look()
 		if final {
 			return op, err
 		}

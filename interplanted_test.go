@@ -79,6 +79,8 @@ func TestInterleavings_FindPlantedBugs(t *testing.T) {
 	}
 	noIdentity := plant(justonce.ByKey, justonce.Transition)
 	noIdentity.noIdentity = true
+	short := plant(justonce.ByKey, justonce.Transition)
+	short.policy.Margin = time.Second
 	for _, bug := range []struct {
 		name string
 		m    *model
@@ -89,6 +91,7 @@ func TestInterleavings_FindPlantedBugs(t *testing.T) {
 		{"absence believed before the settle time", plant(justonce.ByReference, believesEarlyAbsence)},
 		{"identity not checked on arrival", noIdentity},
 		{"window restarted by a person's retry", plant(justonce.ByKey, restartsWindow)},
+		{"margin shorter than lease and settle", short},
 		{"never due again", plant(justonce.ByNothing, neverDue)},
 	} {
 		t.Run(bug.name, func(t *testing.T) {

@@ -19,7 +19,17 @@ type bug struct {
 	level      string // the only one that shows it
 	transition transition
 	noIdentity bool
+	bias       bias // what makes it show sooner
 }
+
+// A bias makes a history rougher than usual, also with equal intents.
+type bias int
+
+const (
+	noBias bias = iota
+	lateRefusals
+	slowEffects
+)
 
 // A sim is one history: a few intents, callers that retry, processes that
 // crash and freeze, a ledger and a provider that fail, all drawn from a seed.
@@ -29,6 +39,7 @@ type sim struct {
 	bug       bug
 	tool      *justonce.Tool
 	level     string
+	bias      bias
 	canLookup bool
 	byList    bool
 	ledger    *inmem.Store
@@ -55,6 +66,9 @@ func newSim(seed uint64, b bug) *sim {
 	if b.level != "" {
 		s.level = b.level
 	}
+	if s.bias = b.bias; b.name == "" && in(rng, 30) {
+		s.bias = bias(rng.IntN(3))
+	}
 	p := justonce.Policy{Timeout: simTimeout, Lease: simLease, Settle: simSettle, Window: simWindow,
 		MaxAttempts: 6, MaxLookups: 8, BackoffBase: 200 * time.Millisecond, BackoffCap: 10 * time.Second}
 	switch s.level {
@@ -64,6 +78,8 @@ func newSim(seed uint64, b bug) *sim {
 		p.Capability, p.Fallback = justonce.ByKey, justonce.ByReference
 	case "reference":
 		p.Capability = justonce.ByReference
+	case "none":
+		p.Capability = justonce.ByNothing
 	case "list retried", "list":
 		p.Capability, p.RetryAbsent = justonce.ByList, s.level == "list retried"
 		s.byList = true
@@ -109,7 +125,7 @@ func (s *sim) run() []string {
 	for i := range 1 + rng.IntN(3) {
 		intents = append(intents, intent{fmt.Sprintf("o%d", i+1), 1})
 	}
-	if in(rng, 40) { // two deliberate equal ones
+	if in(rng, 40) || s.bias != noBias { // two deliberate equal ones
 		intents = append(intents, intent{"o1", 2})
 	}
 	var callers sync.WaitGroup
@@ -194,7 +210,11 @@ func (s *sim) ask(ctx context.Context, n *node, name string, call justonce.Call)
 // disturb crashes and freezes processes. A crashed one is replaced.
 func (s *sim) disturb() {
 	rng := s.draw.about("trouble")
-	for range rng.IntN(5) {
+	times := rng.IntN(5)
+	if s.bias != noBias {
+		times += 5
+	}
+	for range times {
 		time.Sleep(between(rng, 1, 15*time.Second))
 		n := s.node(rng.IntN(8))
 		if in(rng, 50) {

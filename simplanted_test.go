@@ -21,11 +21,11 @@ func believesEarlyMatches(s justonce.Status, e justonce.Event, p justonce.Policy
 func TestSimulation_FindsPlantedBugs(t *testing.T) {
 	for _, b := range []bug{
 		{name: "sent again after the lease expired at level 4", level: "none", transition: resendsExpired},
-		{name: "reports of old fences believed", level: "reference", transition: believesOldFences},
+		{name: "reports of old fences believed", level: "reference", transition: believesOldFences, bias: lateRefusals},
 		{name: "unknown turned failed", level: "reference", transition: failsUnknowns},
 		{name: "absence believed before the settle time", level: "reference", transition: believesEarlyAbsence},
 		{name: "identity not checked on arrival", level: "key", noIdentity: true},
-		{name: "matches believed before the settle time", level: "list retried", transition: believesEarlyMatches},
+		{name: "matches believed before the settle time", level: "list retried", transition: believesEarlyMatches, bias: slowEffects},
 		{name: "never due again", level: "none", transition: neverDue},
 	} {
 		t.Run(b.name, func(t *testing.T) {

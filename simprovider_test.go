@@ -97,6 +97,12 @@ func (p *simProvider) fate(a *justonce.Attempt, left time.Duration) fate {
 			f.verdict = "500 after"
 		}
 	}
+	switch bias := p.sim.bias; {
+	case bias == lateRefusals && in(rng, 20):
+		f = fate{lands: f.lands, replies: between(rng, 10*time.Second, 50*time.Second), deaf: true, verdict: "not executed"}
+	case bias == slowEffects && p.sim.trouble() && in(rng, 60):
+		f = fate{lands: between(rng, time.Second, left+simSettle*9/10), replies: f.replies}
+	}
 	f.visible = f.lands
 	if in(rng, 30) { // the index lags
 		givenUp := min(left, f.lands+f.replies)

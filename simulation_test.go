@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	simHistories = flag.Int("sim.histories", 1000, "simulate so many histories")
+	simHistories = flag.Int("sim.histories", 0, "simulate so many histories; 0: 1000, or 150 under -race and -short")
 	simSeed      = flag.Int64("sim.seed", -1, "simulate the history of this seed alone, and show it")
 )
 
@@ -69,9 +69,11 @@ func (p *simProvider) forget(wireKey string) {
 func (s *sim) final(intents []intent) {
 	for _, it := range intents {
 		call := justonce.Call{Tool: "charge", IntentSeq: it.seq, Arguments: json.RawMessage(fmt.Sprintf(`{"amount":7.0,"order_id":%q}`, it.order))}
-		if s.ask(context.Background(), s.nodes[0], "last caller", call) == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		if s.ask(ctx, s.nodes[0], "last caller", call) == nil {
 			s.problem("the last call of %v was not answered", it)
 		}
+		cancel()
 	}
 }
 
@@ -215,6 +217,11 @@ func TestSimulation(t *testing.T) {
 		return
 	}
 	n := int64(*simHistories)
+	if n == 0 {
+		if n = 1000; underRace || testing.Short() {
+			n = 150
+		}
+	}
 	start := time.Now()
 	if seed := firstBad(t, n, bug{}); seed < n {
 		show(t, seed, bug{})

@@ -125,7 +125,10 @@ type Policy struct {
 	RetryAbsent bool
 
 	Window time.Duration // how long the provider remembers a key; defaults to 24h
-	Margin time.Duration // subtracted from Window; defaults to Lease + 1m, at most half of Window
+	// Margin is subtracted from Window: a send begun before safe_until may land
+	// as late as Lease + Settle after. Defaults to Lease + 1m, or Lease + Settle
+	// if that is longer; at most half of Window.
+	Margin time.Duration
 	Settle time.Duration // before "absent" counts; defaults to 10s; negative: none
 
 	Timeout time.Duration // of one attempt; defaults to 30s
@@ -161,9 +164,9 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.Window, 24*time.Hour)
 	def(&p.Timeout, 30*time.Second)
 	def(&p.Lease, p.Timeout+15*time.Second)
-	def(&p.Margin, min(p.Lease+time.Minute, p.Window/2))
 	def(&p.Settle, 10*time.Second)
 	p.Settle = max(p.Settle, 0)
+	def(&p.Margin, min(p.Lease+max(time.Minute, p.Settle), p.Window/2))
 	num(&p.MaxAttempts, 8)
 	num(&p.MaxUnknowns, 3)
 	num(&p.MaxLookups, 30)

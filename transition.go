@@ -384,7 +384,7 @@ func (t *table) lateReport() (Status, Step, error) {
 		case s.State == Failed:
 			s.Incident = true
 			return t.review()
-		case s.Accepted && t.contradicts():
+		case s.Accepted && e.Kind == EventSucceeded && t.contradicts():
 			s.Incident = true
 			return t.review()
 		}

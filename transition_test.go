@@ -279,8 +279,7 @@ accepted
 		late absent; late ambiguous; late lookup_failed
 	S: succeeded; late succeeded; late succeeded r
 	I: contested; late succeeded other; late accepted other
-	S/S/S/=/=/S: found; found, asked early; late found; late found r
-	I/I/I/=/=/I: late found other
+	S/S/S/=/=/S: found; found, asked early; late found; late found r; late found other
 
 polling
 	-: claimed; lease_expired; deferred; happened; retry; cancelled; redriven
@@ -293,8 +292,7 @@ polling
 	F: found_failed
 	V/A/A/A/A/V: progress
 	V: ambiguous
-	S/S/S/=/=/S: late found; late found r
-	I/I/I/=/=/I: late found other
+	S/S/S/=/=/S: late found; late found r; late found other
 
 unknown
 	Rs/Rs/Ul/Ul/Ul/V: claimed

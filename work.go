@@ -170,7 +170,7 @@ func (r *Runner) carryOut(c claimed) {
 // watch waits for the end of an open operation, and moves it on while waiting:
 // what is due is claimed, what another process does is polled.
 func (r *Runner) watch(ctx context.Context, f *flight, op *Operation) (*Operation, error) {
-	if last, _, _, final := f.look(); final {
+	if last, _, final, _ := f.look(); final {
 		return last, nil
 	}
 	f.mu.Lock()
@@ -202,7 +202,7 @@ func (r *Runner) drive(f *flight) {
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
 	for {
-		op, _, changed, final := f.look()
+		op, changed, final, _ := f.look()
 		f.mu.Lock()
 		busy := f.busy > 0
 		if final || f.waiters == 0 || r.base.Err() != nil {

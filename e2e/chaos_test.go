@@ -38,7 +38,6 @@ type chaos struct {
 
 	mu   sync.Mutex
 	keys map[string]intent // by the key that the gateway named
-	gave []intent          // given up without any answer
 }
 
 // An intent is one thing that a client wants to happen once.

@@ -1,0 +1,56 @@
+package justonce_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The README's Go code is the body of ExampleWrap, which compiles and runs.
+func TestReadmeShowsTheExample(t *testing.T) {
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := regexp.MustCompile("(?s)<!-- ExampleWrap -->\n```go\n(.*?)```").FindSubmatch(readme)
+	body := regexp.MustCompile(`(?s)func ExampleWrap\(\) \{\n(.*?)\t// Output:`).FindSubmatch(source)
+	if shown == nil || body == nil {
+		t.Fatal("the README or the example has another shape")
+	}
+	want := strings.ReplaceAll("\n"+string(body[1]), "\n\t", "\n")[1:]
+	if got := string(shown[1]); got != want {
+		t.Errorf("the README shows\n%s\nthe example is\n%s", got, want)
+	}
+}
+
+// Pages that the README and the other pages link to exist.
+func TestLinksLead(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	pages := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+	docs, err := os.ReadDir("docs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range docs {
+		if strings.HasSuffix(d.Name(), ".md") {
+			pages = append(pages, "docs/"+d.Name())
+		}
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := page[:strings.LastIndex(page, "/")+1]
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(dir + m[1]); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package justonce_test
+
+const underRace = false
