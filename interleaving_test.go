@@ -157,7 +157,7 @@ func models(narrow bool) []*model {
 	}
 	for _, m := range all {
 		if narrow {
-			m.policy.MaxAttempts, m.decisions = 2, 0
+			m.policy.MaxAttempts, m.policy.MaxLookups, m.decisions = 2, 1, 0
 		}
 	}
 	return all

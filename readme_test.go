@@ -1,7 +1,9 @@
 package justonce_test
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -51,6 +53,35 @@ func TestLinksLead(t *testing.T) {
 			if _, err := os.Stat(dir + m[1]); err != nil {
 				t.Errorf("%s: %v", page, err)
 			}
+		}
+	}
+}
+
+// Every test that the guarantees name is there.
+func TestGuaranteesNameTests(t *testing.T) {
+	page, err := os.ReadFile("docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sources strings.Builder
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		sources.Write(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile("`(Test[A-Za-z0-9_]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(names) < 20 {
+		t.Errorf("the page names %d tests only", len(names))
+	}
+	for _, m := range names {
+		if !strings.Contains(sources.String(), "func "+m[1]+"(") {
+			t.Errorf("there is no %s", m[1])
 		}
 	}
 }

@@ -165,7 +165,6 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.Timeout, 30*time.Second)
 	def(&p.Lease, p.Timeout+15*time.Second)
 	def(&p.Settle, 10*time.Second)
-	p.Settle = max(p.Settle, 0)
 	def(&p.Margin, min(p.Lease+max(time.Minute, p.Settle), p.Window/2))
 	num(&p.MaxAttempts, 8)
 	num(&p.MaxUnknowns, 3)

@@ -194,7 +194,10 @@ func (t *Tool) compile() error {
 			return fmt.Errorf("text paths need a Normalize func")
 		}
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return t.canon.Check()
 }
 
 // A Func is a tool in the caller's own process.

@@ -452,7 +452,7 @@ func (t *table) lookedUp() (Status, Step, error) {
 }
 
 // settled is when what was sent shows, if it ever does.
-func (t *table) settled() time.Time { return t.s.UnknownAt.Add(t.p.Settle) }
+func (t *table) settled() time.Time { return t.s.UnknownAt.Add(max(t.p.Settle, 0)) }
 
 // early reports whether a lookup asked too early to see everything.
 func (t *table) early() bool { return t.e.Asked.Before(t.settled()) }

@@ -23,7 +23,7 @@ var secretShapes = []*regexp.Regexp{
 	regexp.MustCompile(`\bxox[abeoprs]-[0-9A-Za-z-]{10,}`),             // Slack
 	regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`),                         // AWS
 	regexp.MustCompile(`\bSG\.[0-9A-Za-z_-]{16,}\.[0-9A-Za-z_-]{16,}`), // SendGrid
-	regexp.MustCompile(`\bre_[0-9A-Za-z]{8,}_[0-9A-Za-z]{8,}`),         // Resend
+	regexp.MustCompile(`\bre_[0-9A-Za-z]{8}_[0-9A-Za-z]{20,}`),         // Resend
 	regexp.MustCompile(`-----BEGIN [A-Z ]*PRIVATE KEY-----`),
 	regexp.MustCompile(`\beyJ[0-9A-Za-z_-]{10,}\.[0-9A-Za-z_-]{10,}\.`), // a signed token
 }

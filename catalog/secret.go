@@ -78,7 +78,6 @@ type reference struct {
 }
 
 func (r reference) name() string { return r.kind + "/" + r.value }
-func (r reference) text() string { return "${" + r.kind + ":" + r.value + "}" }
 
 var (
 	// placeholder finds references, and those that $$ makes plain text.

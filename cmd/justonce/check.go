@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime/debug"
+	"slices"
 
 	"github.com/justonce-dev/justonce/catalog"
 	"github.com/justonce-dev/justonce/sqlite"
@@ -34,26 +35,19 @@ func catalogError(err error) error {
 }
 
 func (c *checkCmd) Run(_ context.Context, o *output) error {
-	var findings []catalog.Finding
-	cat, err := catalog.Load(c.File, &catalog.Options{Connectors: connectors(nil)})
-	var e *catalog.Error
-	switch {
-	case errors.As(err, &e):
-		findings = e.Findings
-		o.code = exitUsage
-	case err != nil:
+	findings, err := catalog.CheckFile(c.File, &catalog.Options{Connectors: connectors(nil)})
+	if err != nil {
 		return hint(err, "name the file: justonce check FILE")
-	default:
-		findings = cat.Findings()
-		if c.Strict && len(findings) > 0 {
-			o.code = exitUsage
-		}
+	}
+	usable := !slices.ContainsFunc(findings, func(f catalog.Finding) bool { return f.Severity == catalog.SeverityError })
+	if !usable || c.Strict && len(findings) > 0 {
+		o.code = exitUsage
 	}
 	if o.json {
 		if findings == nil {
 			findings = []catalog.Finding{}
 		}
-		return o.object(map[string]any{"file": c.File, "usable": err == nil, "findings": findings})
+		return o.object(map[string]any{"file": c.File, "usable": usable, "findings": findings})
 	}
 	for _, f := range findings {
 		colour := yellow
@@ -66,7 +60,7 @@ func (c *checkCmd) Run(_ context.Context, o *output) error {
 		}
 	}
 	switch {
-	case err != nil:
+	case !usable:
 		o.printf("%s cannot be used\n", c.File)
 	case len(findings) == 0:
 		o.printf("%s is fine\n", c.File)

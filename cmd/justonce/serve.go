@@ -55,6 +55,9 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return err
 	}
+	for _, f := range cat.Findings() {
+		log.Warn("the catalog can be used, but: "+f.Message, "at", f.Position.String(), "rule", f.Rule, "hint", f.Hint)
+	}
 	tools, err := cat.Tools()
 	if err != nil {
 		return err
