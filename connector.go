@@ -18,7 +18,8 @@ type Attempt struct {
 	ID        string          // changes with each attempt; never an idempotency key
 
 	// FirstSent is when the first send that may have had its effect began;
-	// UnknownAt when the last one was given up. For lookups.
+	// UnknownAt when the last one was given up. FirstSent is set before the
+	// first Send.
 	FirstSent time.Time
 	UnknownAt time.Time
 	// Reference is the provider's name for an accepted job, or "".
@@ -49,7 +50,8 @@ type Finder interface {
 type Outcome struct {
 	Kind OutcomeKind
 	// Result is the provider's answer as JSON (Succeeded), or the progress
-	// (Accepted). Anything that is not JSON is recorded as a JSON string.
+	// (Accepted). Anything that is not JSON is recorded as a JSON string; nil
+	// says that there was none.
 	Result    json.RawMessage
 	Reference string // the provider's name for the effect or the job
 

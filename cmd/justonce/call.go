@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/justonce-dev/justonce"
 )
@@ -138,6 +139,7 @@ var keySources = map[justonce.KeySource]string{
 	justonce.KeyContent:   "derived from the content of the call",
 }
 
+// pad fills s up to n characters.
 func pad(s string, n int) string {
-	return s + strings.Repeat(" ", max(0, n-len(s)))
+	return s + strings.Repeat(" ", max(0, n-utf8.RuneCountInString(s)))
 }

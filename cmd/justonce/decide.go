@@ -46,7 +46,9 @@ type resolveCmd struct {
 }
 
 func (*resolveCmd) Help() string {
-	return `Look at the provider first: retry sends again.
+	return `Look at the provider first: retry sends again, under the same wire key. Where the
+provider stored a failure under that key, cancel and redrive instead: that sends
+under a new one.
 
 Examples:
   justonce resolve order-123 happened --reference ch_42 --reason "seen in the dashboard"

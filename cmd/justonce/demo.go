@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/justonce-dev/justonce/sandbox"
@@ -95,7 +96,7 @@ func (d *demo) title(text string) {
 
 func (d *demo) line(what, came string) {
 	if !d.json {
-		d.printf("  %-44s %s\n", what, d.paint(dim, "→ ")+came)
+		d.printf("  %s %s\n", pad(what, 44), d.paint(dim, "→ ")+came)
 	}
 }
 
@@ -171,7 +172,7 @@ func (d *demo) with(ctx context.Context) error {
 		}
 		switch {
 		case status == http.StatusConflict:
-			came += fmt.Sprintf("refused, it differs in %v", v.Paths)
+			came += fmt.Sprintf("refused, it differs in %s", strings.Join(v.Paths, ", "))
 		case v.Replayed:
 			came += fmt.Sprintf("%s %s, replayed from the ledger", v.State, v.Reference)
 		default:
@@ -209,7 +210,7 @@ func (d *demo) killed(ctx context.Context) error {
 	if status != http.StatusOK {
 		return fmt.Errorf("the gateway answered %d: %s", status, body)
 	}
-	d.line("restart, GET /v1/tool-calls/"+key, fmt.Sprintf("%s %s, found at the provider", member(body, "state"), member(body, "reference")))
+	d.line("restart, GET …/"+key, fmt.Sprintf("%s %s, found at the provider", member(body, "state"), member(body, "reference")))
 	return d.verdict("killed", sandbox.Ticket, 1, "")
 }
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/justonce-dev/justonce"
@@ -138,14 +138,16 @@ func (c *lsCmd) Run(ctx context.Context, o *output) error {
 		o.printf("no operations\n")
 		return nil
 	}
-	tw := tabwriter.NewWriter(o.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, o.paint(dim, "STATE")+"\t"+o.paint(dim, "TOOL")+"\tAGE\tTRIES\tKEY\tREFERENCE")
+	tool, key := len("TOOL"), len("KEY")
 	for _, op := range page.Operations {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\t%s\n", o.paint(stateColour(op.State), string(op.State)), o.paint("", op.Tool),
-			age(time.Since(op.CreatedAt)), op.Attempts, op.Key, op.Reference)
+		tool, key = max(tool, len(op.Tool)), max(key, len(op.Key))
 	}
-	if err := tw.Flush(); err != nil {
-		return err
+	row := func(colour, state, name, age, tries, k, reference string) {
+		o.printf("%s  %s  %4s  %5s  %s  %s\n", o.paint(colour, pad(state, 9)), pad(name, tool), age, tries, pad(k, key), reference)
+	}
+	row(dim, "STATE", "TOOL", "AGE", "TRIES", "KEY", "REFERENCE")
+	for _, op := range page.Operations {
+		row(stateColour(op.State), string(op.State), op.Tool, age(time.Since(op.CreatedAt)), strconv.Itoa(op.Attempts), op.Key, op.Reference)
 	}
 	if page.Next != "" {
 		o.printf("%s\n", o.paint(dim, "more: --cursor "+page.Next))
@@ -271,6 +273,10 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 			o.printf("  %s", o.paint(dim, strings.Join(extra, ", ")))
 		}
 		o.printf("\n")
+	}
+	if op.State == justonce.Review {
+		o.printf("\n%s\n", o.paint(dim, "Look at the provider, then: justonce resolve "+op.Key+" happened|retry|cancel --reason …"))
+		return
 	}
 	o.printf("\n%s\n", o.paint(dim, a.Advice().Text))
 }

@@ -18,7 +18,7 @@ type Config struct {
 	Key Key `json:"key"`
 	// Capability repeats that of the tool's policy; it chooses defaults, and
 	// with [justonce.ByKey] it is an error if the wire key goes nowhere.
-	Capability justonce.Capability `json:"capability,omitempty"`
+	Capability justonce.Capability `json:"-"`
 	// Answer says what an answer proves.
 	Answer Answer `json:"answer"`
 	// Lookup says how to ask afterwards. Nil: the provider cannot be asked, and
@@ -112,7 +112,7 @@ type Answer struct {
 // Options are what a connector needs besides its declaration. Nil is the same
 // as the zero value.
 type Options struct {
-	// Client gives transport settings: TLS, proxy, dialer. It is copied: its
+	// Client gives transport settings: TLS, proxy, DialContext. It is copied: its
 	// redirect policy, timeout, cookies and HTTP/2 do not apply. Its transport
 	// must be an *http.Transport, or one that never repeats a request. Defaults
 	// to http.DefaultTransport's settings.

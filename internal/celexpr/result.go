@@ -127,7 +127,10 @@ func numberText(v ref.Val) ([]byte, error) {
 	if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, errors.New("the number is not finite")
 	}
-	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
+	if f == 0 {
+		return []byte("0"), nil // -0 too: integers know none
+	}
+	if abs := math.Abs(f); abs < 1e-6 || abs >= 1e21 {
 		return strconv.AppendFloat(nil, f, 'e', -1, 64), nil
 	}
 	return strconv.AppendFloat(nil, f, 'f', -1, 64), nil

@@ -19,7 +19,7 @@ type Client struct {
 	own   bool         // the transports are ours, so their traces can be trusted
 }
 
-// NewClient returns a client with the transport settings (TLS, proxy, dialer)
+// NewClient returns a client with the transport settings (TLS, proxy, DialContext)
 // of base, which is not changed; nil stands for http.DefaultTransport's. A
 // RoundTripper that is not an *http.Transport is used as it is: it must not
 // repeat a request and should pass net/http/httptrace on, or else every failure
@@ -67,19 +67,17 @@ func own(base *http.Transport, connectTimeout time.Duration, keepAlive bool) *ht
 		t.TLSHandshakeTimeout = connectTimeout
 	}
 	dial := t.DialContext
-	if dial == nil && t.Dial == nil {
+	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
-	if dial != nil {
-		t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-			defer cancel()
-			c, err := dial(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return &countedConn{Conn: c}, nil
+	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
 		}
+		return &countedConn{Conn: c}, nil
 	}
 	return t
 }
