@@ -213,6 +213,9 @@ func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 		cancel()
 		switch {
 		case err == nil:
+			if !next.State.Open() {
+				next.Arguments = nil // they are in the history
+			}
 			r.publish(next, op.State)
 			return true
 		case errors.Is(err, ErrReferenceTaken):
