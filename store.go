@@ -18,8 +18,8 @@ type Store interface {
 	// compared with it alone; where machines share a store it is the store's.
 	Now() time.Time
 
-	// Begin records op and its first entry in one commit (op.Version becomes 1),
-	// unless an operation of op.Tenant already has its key, or its non-empty
+	// Begin records op and its first entry, whose Body is op.Arguments, in one
+	// commit (op.Version becomes 1), unless an operation of op.Tenant already has its key, or its non-empty
 	// identity; then nothing changes and that one is returned with its Result,
 	// Fresh false and MatchedBy told. The key is looked at first.
 	//
@@ -42,8 +42,8 @@ type Store interface {
 	// one. Otherwise, and for an operation that is not there, ErrStale, and
 	// nothing changes. (CreatedAt tells an operation from an archived one that had
 	// its key before.) The body of an entry with
-	// IsResult becomes the operation's Result; without one the recorded Result
-	// stays, whatever op.Result is. Key, tenant, arguments, fingerprint,
+	// IsResult becomes the operation's Result; without one, or with an empty one,
+	// the recorded Result stays, whatever op.Result is. Key, tenant, arguments, fingerprint,
 	// identity and creation time never change.
 	//
 	// If op.Exclusive and another operation of the tenant and tool already
@@ -69,7 +69,8 @@ type Store interface {
 	Stats(ctx context.Context) (*Stats, error)
 
 	// Purge removes arguments, results, evidence and histories of at most
-	// limit operations that ended before the given time and returns how many.
+	// limit operations that ended before the given time, in any order, and
+	// returns how many; less than limit means that none is left.
 	// An operation ended when it was last updated. A tombstone stays: the row with key, identity, fingerprint, state,
 	// reference and digest, Note telling that the result is no longer kept.
 	// Open operations and those in review are never touched.

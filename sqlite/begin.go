@@ -16,28 +16,22 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 		return nil, fmt.Errorf("sqlite: begin: %w", err)
 	}
 	r := newRequest(kindBegin)
-	if err := r.row.encode(op, 1); err != nil {
-		r.free()
-		return nil, err
-	}
-	if err := r.addEntry(&arrived); err != nil {
-		r.free()
-		return nil, err
-	}
+	r.row.tenant, r.row.key, r.row.identity = op.Tenant, op.Key, op.Identity
 	s.hash.fill(r)
 	if s.seen.maybe(r.keyHash) || r.row.identity != "" && s.seen.maybe(r.idHash) {
-		s.readers.serve(r)
-	} else {
-		s.writer.enqueue(r)
+		s.readers.read(r)
 	}
-	if !r.answered && !s.wait(ctx, r) {
-		return nil, fmt.Errorf("sqlite: begin: %w", context.Cause(ctx))
+	if r.err == nil && r.op == nil {
+		if err := s.record(ctx, r, op, &arrived); err != nil {
+			return nil, err
+		}
 	}
 	defer r.free()
 	switch {
 	case r.err != nil:
 		return nil, callError(ctx, "begin", r.err)
 	case !r.fresh:
+		s.seen.add(r.keyHash) // it may be another process's
 		return &justonce.Arrival{Operation: r.op, MatchedBy: r.match}, nil
 	}
 	s.places.put(op.Ref, r.place)
@@ -47,6 +41,23 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 	}
 	op.Version = 1
 	return &justonce.Arrival{Operation: withoutBodies(op), Fresh: true}, nil
+}
+
+// record lets the writer decide. After an error r is gone.
+func (s *Store) record(ctx context.Context, r *request, op *justonce.Operation, arrived *justonce.Entry) error {
+	err := r.row.encode(op, 1)
+	if err == nil {
+		err = r.addEntry(arrived)
+	}
+	if err != nil {
+		r.free()
+		return err
+	}
+	s.writer.enqueue(r)
+	if !s.wait(ctx, r) {
+		return fmt.Errorf("sqlite: begin: %w", context.Cause(ctx))
+	}
+	return nil
 }
 
 // withoutBodies copies op as Get would read it just after Begin.
@@ -119,49 +130,16 @@ func (w *writer) beginOp(r *request) error {
 
 // insert records r, which has its slots.
 func (w *writer) insert(r *request) error {
-	id, arrived := w.lastOp+1, w.lastEntry+1
-	stmt := w.stmts.insertOp
-	stmt.BindInt64(1, id)
-	stmt.BindText(2, r.row.tenant)
-	stmt.BindText(3, r.row.key)
-	stmt.BindText(4, r.row.tool)
-	stmt.BindInt64(5, r.row.rev)
-	stmt.BindInt64(6, r.row.state)
-	stmt.BindInt64(7, r.row.due)
-	stmt.BindInt64(8, r.row.lease)
-	stmt.BindInt64(9, r.row.created)
-	bindRef(stmt, 10, r.row.ref)
-	bindIdentity(stmt, 11, r.row.identity)
-	stmt.BindBytes(12, r.row.fixed)
-	stmt.BindBytes(13, r.row.data)
-	stmt.BindInt64(14, arrived)
-	if err := run(stmt); err != nil {
-		return err
-	}
-	w.lastOp = id
+	w.lastOp++
+	arrived := w.lastEntry + 1
 	if r.row.state == stFailed {
 		w.failed++
 	}
 	r.fresh = true
-	r.place = place{id: id, version: r.row.rev - 1, first: arrived, last: arrived, result: arrived, state: r.row.state}
-	return w.appendEntries(id, 0, r.lines)
-}
-
-// appendEntries appends lines to the history whose newest entry is prev.
-func (w *writer) appendEntries(op, prev int64, lines []line) error {
-	stmt := w.stmts.insertEntry
-	for i := range lines {
-		w.lastEntry++
-		stmt.BindInt64(1, w.lastEntry)
-		stmt.BindInt64(2, op)
-		stmt.BindInt64(3, prev)
-		stmt.BindBytes(4, lines[i].data)
-		bindBody(stmt, 5, lines[i].body)
-		if err := run(stmt); err != nil {
-			return err
-		}
-		prev = w.lastEntry
-	}
+	r.place = place{id: w.lastOp, version: r.row.rev - 1, first: arrived, last: arrived, result: arrived,
+		state: r.row.state, created: r.row.created}
+	w.newOps = append(w.newOps, r)
+	w.appendEntries(w.lastOp, 0, r.lines)
 	return nil
 }
 

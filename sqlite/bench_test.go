@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -55,10 +56,10 @@ func benchOp(key string, now time.Time) *justonce.Operation {
 }
 
 // firstCall makes one first call: two commits.
-func firstCall(tb testing.TB, s *sqlite.Store, key string, edit func(*justonce.Operation)) {
+func firstCall(ctx context.Context, tb testing.TB, s *sqlite.Store, key string, edit func(*justonce.Operation)) {
 	now := s.Now()
 	op := benchOp(key, now)
-	a, err := s.Begin(tb.Context(), op, justonce.Entry{Kind: justonce.EntryArrived, At: now, State: op.State, Body: op.Arguments})
+	a, err := s.Begin(ctx, op, justonce.Entry{Kind: justonce.EntryArrived, At: now, State: op.State, Body: op.Arguments})
 	if err != nil || !a.Fresh {
 		tb.Errorf("Begin: %+v, %v", a, err)
 		return
@@ -69,7 +70,7 @@ func firstCall(tb testing.TB, s *sqlite.Store, key string, edit func(*justonce.O
 	if edit != nil {
 		edit(op)
 	}
-	err = s.Update(tb.Context(), op, justonce.Entry{
+	err = s.Update(ctx, op, justonce.Entry{
 		Kind: justonce.EntryAttempt, At: done, Started: now, Fence: 1, State: op.State, Outcome: justonce.EventSucceeded,
 		Evidence: map[string]string{"http_status": "200"}, Body: benchResult, IsResult: true,
 	})
@@ -153,7 +154,8 @@ func BenchmarkFirstCall(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("store/c=%d", c), func(b *testing.B) {
 			s := openBench(b)
-			closedLoop(b, c, func(_ int, n int64) { firstCall(b, s, benchKey(n), nil) })
+			ctxs := contexts(b, c)
+			closedLoop(b, c, func(i int, n int64) { firstCall(ctxs[i], b, s, benchKey(n), nil) })
 			b.ReportMetric(float64(s.Commits()), "commits")
 		})
 	}
@@ -174,11 +176,12 @@ func BenchmarkReplay(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("store/c=%d", c), func(b *testing.B) {
 			s := openBench(b)
-			fill(ops, func(n int64) { firstCall(b, s, benchKey(n), nil) })
-			closedLoop(b, c, func(_ int, n int64) {
+			fill(ops, func(n int64) { firstCall(b.Context(), b, s, benchKey(n), nil) })
+			ctxs := contexts(b, c)
+			closedLoop(b, c, func(i int, n int64) {
 				now := s.Now()
 				op := benchOp(benchKey(n%ops+1), now)
-				a, err := s.Begin(b.Context(), op, justonce.Entry{Kind: justonce.EntryArrived, At: now, Body: op.Arguments})
+				a, err := s.Begin(ctxs[i], op, justonce.Entry{Kind: justonce.EntryArrived, At: now, Body: op.Arguments})
 				if err != nil || a.Fresh || a.Operation.Result == nil {
 					b.Errorf("Begin: %+v, %v", a, err)
 				}
@@ -186,7 +189,7 @@ func BenchmarkReplay(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("get/c=%d", c), func(b *testing.B) {
 			s := openBench(b)
-			fill(ops, func(n int64) { firstCall(b, s, benchKey(n), nil) })
+			fill(ops, func(n int64) { firstCall(b.Context(), b, s, benchKey(n), nil) })
 			closedLoop(b, c, func(_ int, n int64) {
 				if _, err := s.Get(b.Context(), justonce.Ref{Key: benchKey(n%ops + 1)}); err != nil {
 					b.Error(err)
@@ -194,6 +197,17 @@ func BenchmarkReplay(b *testing.B) {
 			})
 		})
 	}
+}
+
+// contexts returns one for each caller, as a server has one for each request.
+func contexts(b *testing.B, n int) []context.Context {
+	ctxs := make([]context.Context, n)
+	for i := range ctxs {
+		ctx, cancel := context.WithCancel(context.Background())
+		b.Cleanup(cancel)
+		ctxs[i] = ctx
+	}
+	return ctxs
 }
 
 // fill calls f for 1 to n from many goroutines.

@@ -26,7 +26,7 @@ func (s *Store) Claim(ctx context.Context, due justonce.Due, advance func(*justo
 		return nil, invalid("limit", "must be at least 1")
 	}
 	if due.Ref == nil {
-		switch any, err := s.anyDue(ctx); {
+		switch any, err := s.anyDue(due); {
 		case err != nil:
 			return nil, callError(ctx, "claim", err)
 		case !any:
@@ -52,23 +52,46 @@ func (s *Store) Claim(ctx context.Context, due justonce.Due, advance func(*justo
 	return r.claimed, nil
 }
 
-func (s *Store) anyDue(ctx context.Context) (any bool, err error) {
-	now, err := nanos(s.now(), noTime)
-	if err != nil {
-		return false, invalid("now", err.Error())
-	}
-	err = s.read(ctx, func(conn *sqlite.Conn) error {
-		stmt, err := conn.Prepare(dueQuery + "LIMIT 1")
+// anyDue asks a reader whether there is anything to claim.
+func (s *Store) anyDue(due justonce.Due) (bool, error) {
+	r := newRequest(kindDue)
+	r.due = due
+	s.readers.read(r)
+	defer r.free()
+	return r.n > 0, r.err
+}
+
+// dueStatements walk op_live for operations of any and of some tools.
+type dueStatements struct{ any, ofTools *sqlite.Stmt }
+
+func (d *dueStatements) prepare(p *preparer) {
+	d.any = p.prepare(dueQuery + "ORDER BY due, created LIMIT ?2")
+	d.ofTools = p.prepare(dueQuery + "AND tool IN (SELECT value FROM json_each(?3)) ORDER BY due, created LIMIT ?2")
+}
+
+// ids returns the first limit operations that are due, oldest due first.
+func (d *dueStatements) ids(tools []string, now int64, limit int) (ids []int64, err error) {
+	stmt := d.any
+	if len(tools) > 0 {
+		list, err := json.Marshal(tools)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		stmt.BindInt64(1, now)
-		if any, err = stmt.Step(); err != nil {
-			return err
+		stmt = d.ofTools
+		stmt.BindText(3, string(list))
+	}
+	stmt.BindInt64(1, now)
+	stmt.BindInt64(2, int64(limit))
+	for {
+		found, err := stmt.Step()
+		if err != nil {
+			return nil, err
 		}
-		return stmt.Reset()
-	})
-	return any, err
+		if !found {
+			return ids, stmt.Reset()
+		}
+		ids = append(ids, stmt.ColumnInt64(0))
+	}
 }
 
 // claim runs a Claim inside the transaction. Everything is decided before
@@ -79,6 +102,9 @@ func (w *writer) claim(r *request) error {
 	if err != nil {
 		r.err = invalid("now", err.Error())
 		return nil
+	}
+	if err := w.flush(); err != nil {
+		return err
 	}
 	ids, err := w.dueIDs(r.due, at)
 	if err != nil {
@@ -142,7 +168,7 @@ func (w *writer) claim(r *request) error {
 		r.claimed = append(r.claimed, c.op)
 		r.places = append(r.places, c.place)
 	}
-	return nil
+	return w.flush() // what it inserts is freed on return
 }
 
 func (r *request) call(op *justonce.Operation, now time.Time) (entries []justonce.Entry, ok bool) {
@@ -152,34 +178,14 @@ func (r *request) call(op *justonce.Operation, now time.Time) (entries []justonc
 
 // dueIDs returns candidates, oldest due first.
 func (w *writer) dueIDs(due justonce.Due, now int64) (ids []int64, err error) {
-	stmt := w.stmts.due
-	switch {
-	case due.Ref != nil:
-		op, at, err := w.lookUp(w.store.hash.key(due.Ref.Tenant, due.Ref.Key), isKey(due.Ref.Tenant, due.Ref.Key))
-		if err != nil || op == nil {
-			return nil, err
-		}
-		return []int64{at.id}, nil
-	case len(due.Tools) > 0:
-		tools, err := json.Marshal(due.Tools)
-		if err != nil {
-			return nil, err
-		}
-		stmt = w.stmts.dueOfTool
-		stmt.BindText(3, string(tools))
+	if due.Ref == nil {
+		return w.stmts.due.ids(due.Tools, now, due.Limit)
 	}
-	stmt.BindInt64(1, now)
-	stmt.BindInt64(2, int64(due.Limit))
-	for {
-		found, err := stmt.Step()
-		if err != nil {
-			return nil, err
-		}
-		if !found {
-			return ids, stmt.Reset()
-		}
-		ids = append(ids, stmt.ColumnInt64(0))
+	op, at, err := w.lookUp(w.store.hash.key(due.Ref.Tenant, due.Ref.Key), isKey(due.Ref.Tenant, due.Ref.Key))
+	if err != nil || op == nil {
+		return nil, err
 	}
+	return []int64{at.id}, nil
 }
 
 // bodyOf returns the body of an entry of an operation; entry 0 has none.

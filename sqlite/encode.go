@@ -103,6 +103,12 @@ func appendHex(b []byte, s string) ([]byte, bool) {
 	return b, true
 }
 
+// hexString is hex.EncodeToString with half the allocations.
+func hexString(raw []byte) string {
+	var buf [128]byte
+	return string(hex.AppendEncode(buf[:0], raw))
+}
+
 var errShort = errors.New("it is cut short or damaged")
 
 // A decoder reads what an encoder wrote. The first error sticks; every
@@ -164,7 +170,7 @@ func (d *decoder) string() string {
 	raw := d.b[:n]
 	d.b = d.b[n:]
 	if v&1 != 0 {
-		return hex.EncodeToString(raw)
+		return hexString(raw)
 	}
 	return string(raw)
 }

@@ -24,7 +24,9 @@ func (e *unavailableError) Error() string {
 		s += " (the file or its directory cannot be written)"
 	case sqlite.ResultBusy:
 		s += " (another process holds the write lock)"
-	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+	case sqlite.ResultNotADB:
+		s += " (it is not an SQLite file, or is encrypted: name another)"
+	case sqlite.ResultCorrupt:
 		s += " (restore a backup, or salvage with the recover command of the sqlite3 shell)"
 	}
 	return s

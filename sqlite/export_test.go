@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -9,23 +10,27 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Exec runs statements on the writer's connection, inside a transaction that
-// changes nothing. An operation must be due.
-func (s *Store) Exec(tb testing.TB, due justonce.Ref, queries ...string) {
-	tb.Helper()
-	ran := false
+// TryExec runs statements on the writer's connection, inside a transaction.
+// The operation must be due.
+func (s *Store) TryExec(due justonce.Ref, queries ...string) error {
+	var err2 error
 	_, err := s.Claim(context.Background(), justonce.Due{Ref: &due, Limit: 1},
 		func(*justonce.Operation, time.Time) ([]justonce.Entry, bool) {
-			ran = true
 			for _, q := range queries {
-				if err := sqlitex.ExecuteTransient(s.writer.conn, q, nil); err != nil {
-					tb.Errorf("%s: %v", q, err)
+				if err2 = sqlitex.ExecuteTransient(s.writer.conn, q, nil); err2 != nil {
+					break
 				}
 			}
 			return nil, false
 		})
-	if err != nil || !ran {
-		tb.Fatalf("running %q: %v, ran %v", queries, err, ran)
+	return errors.Join(err, err2)
+}
+
+// Exec is a TryExec that must work.
+func (s *Store) Exec(tb testing.TB, due justonce.Ref, queries ...string) {
+	tb.Helper()
+	if err := s.TryExec(due, queries...); err != nil {
+		tb.Fatalf("running %q: %v", queries, err)
 	}
 }
 
@@ -69,3 +74,6 @@ func (s *Store) Ready() { s.filled.Wait() }
 
 // CheckSQLite tells how a version of SQLite is judged.
 func CheckSQLite(version string) error { return checkNumber(version) }
+
+// Collide makes nearly all keys and identities of a new ledger collide.
+func (s *Store) Collide() { s.hash.bits = 1 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -53,18 +54,28 @@ func TestDiskFull(t *testing.T) {
 	wantIntact(t, s, int64(len(recorded))+2)
 }
 
-func TestReadOnlyMeanwhile(t *testing.T) {
+// A commit that fails is nobody's success, and the writer goes on.
+func TestCommitFails(t *testing.T) {
 	t.Parallel()
 	s := openNew(t)
 	due := begin(t, s, "due")
-	s.Exec(t, due.Ref, "PRAGMA query_only = ON")
-	if _, err := tryBegin(t.Context(), s, "k"); !errors.Is(err, justonce.ErrUnavailable) || !strings.Contains(err.Error(), "cannot be written") {
-		t.Errorf("Begin: %v, want ErrUnavailable", err)
+	release := s.Block(t, due.Ref)
+	var wg sync.WaitGroup
+	var errs [2]error
+	wg.Go(func() { _, errs[0] = tryBegin(context.Background(), s, "k") })
+	untilQueued(s, 1)
+	wg.Go(func() { errs[1] = s.TryExec(due.Ref, "ROLLBACK") })
+	untilQueued(s, 2)
+	release()
+	wg.Wait()
+	for _, err := range errs {
+		if !errors.Is(err, justonce.ErrUnavailable) {
+			t.Errorf("error %v, want ErrUnavailable for all of the group", err)
+		}
 	}
-	if err := s.Update(t.Context(), due); !errors.Is(err, justonce.ErrUnavailable) {
-		t.Errorf("Update: %v, want ErrUnavailable", err)
+	if _, err := s.Get(t.Context(), justonce.Ref{Key: "k"}); !errors.Is(err, justonce.ErrNotFound) {
+		t.Errorf("Get of what was not acknowledged: %v, want ErrNotFound", err)
 	}
-	s.Exec(t, due.Ref, "PRAGMA query_only = OFF")
 	begin(t, s, "k")
 	wantIntact(t, s, 2)
 }
@@ -126,7 +137,7 @@ func TestDamagedRows(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]string{
 		"Data":     "UPDATE op SET data = x'01'",
-		"Encoding": "UPDATE op SET data = x'ff' || substr(data, 2)",
+		"Encoding": "UPDATE op SET data = x'ff01020304050607'",
 		"Fixed":    "UPDATE op SET fixed = x'ff'",
 		"State":    "UPDATE op SET state = 9",
 		"Row":      "DELETE FROM op",
@@ -137,7 +148,7 @@ func TestDamagedRows(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "ledger.db")
 			s := open(t, path, nil)
-			firstCall(t, s, "k", nil)
+			firstCall(t.Context(), t, s, "k", nil)
 			execFile(t, path, damage)
 			ref := justonce.Ref{Key: "k"}
 			_, err := s.Get(t.Context(), ref)

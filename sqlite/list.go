@@ -21,8 +21,8 @@ const (
 	fewLive = 20_000
 )
 
-// Lists are one of three walks with the same conditions: by time, by
-// reference, or over what has not ended. ?1 tenant, ?2 and ?3 the times, ?4
+// Lists are one of four walks with the same conditions: by time, by
+// reference, over what failed, or over what has not ended. ?1 tenant, ?2 and ?3 the times, ?4
 // and ?5 the cursor, ?6 the states as bits, ?7 the tool, ?8 the reference.
 const (
 	listWhere = ` WHERE tenant = ?1 AND created >= ?2 AND created <= ?3 AND created <= ?4
@@ -31,6 +31,7 @@ const (
 	listOrder   = ` ORDER BY created DESC, key DESC`
 	listByTime  = `SELECT ` + columns + ` FROM op INDEXED BY op_created` + listWhere + ` AND (?8 = '' OR ref = ?8)` + listOrder
 	listByRef   = `SELECT ` + columns + ` FROM op INDEXED BY op_ref` + listWhere + ` AND ref = ?8` + listOrder
+	listFailed  = `SELECT ` + columns + ` FROM op INDEXED BY op_failed` + listWhere + ` AND state = 7 AND (?8 = '' OR ref = ?8)` + listOrder
 	listLive    = `SELECT ` + columns + ` FROM op INDEXED BY op_live` + listWhere + ` AND state < 6 AND (?8 = '' OR ref = ?8)` + listOrder
 	liveCounted = `SELECT count(*) FROM (SELECT 1 FROM op INDEXED BY op_live WHERE state < 6 LIMIT ?1)`
 )
@@ -50,7 +51,12 @@ func (s *Store) List(ctx context.Context, f justonce.Filter) (*justonce.Page, er
 	if q.until < q.since || q.mask == 0 {
 		return page, nil
 	}
-	err = s.read(ctx, func(conn *sqlite.Conn) error { return q.run(conn, page) })
+	err = s.read(ctx, func(conn *sqlite.Conn) error {
+		if f.Identity != "" {
+			return s.listIdentity(conn, q, page)
+		}
+		return q.run(conn, page)
+	})
 	if err != nil {
 		return nil, callError(ctx, "list", err)
 	}
@@ -106,6 +112,8 @@ func (q *listQuery) choose(conn *sqlite.Conn) (string, error) {
 	switch {
 	case q.Reference != "":
 		return listByRef, nil
+	case q.mask == 1<<stFailed:
+		return listFailed, nil
 	case q.mask&endedMask != 0:
 		return listByTime, nil
 	}
@@ -151,7 +159,7 @@ func (q *listQuery) run(conn *sqlite.Conn, page *justonce.Page) error {
 		if err != nil {
 			return err
 		}
-		if q.Scope != "" && q.Scope != op.Scope || q.RunID != "" && q.RunID != op.RunID {
+		if !q.selects(op) {
 			continue
 		}
 		if len(page.Operations) == q.limit {
@@ -161,6 +169,34 @@ func (q *listQuery) run(conn *sqlite.Conn, page *justonce.Page) error {
 		page.Operations = append(page.Operations, op)
 		lastAt = stmt.ColumnInt64(8)
 	}
+}
+
+// selects compares what the statements leave.
+func (q *listQuery) selects(op *justonce.Operation) bool {
+	return (q.Scope == "" || q.Scope == op.Scope) && (q.RunID == "" || q.RunID == op.RunID)
+}
+
+// listIdentity lists the one operation that may hold an identity.
+func (s *Store) listIdentity(conn *sqlite.Conn, q *listQuery, page *justonce.Page) error {
+	stmt, err := conn.Prepare(selectBySlot)
+	if err != nil {
+		return err
+	}
+	var scratch []byte
+	hash := s.hash.identity(q.Tenant, q.Identity)
+	op, at, err := lookUp(stmt, &scratch, hash, isIdentity(q.Tenant, q.Identity))
+	if err != nil || op == nil || !q.selects(op) {
+		return err
+	}
+	if at.created < q.since || at.created > q.until || at.created > q.at ||
+		at.created == q.at && op.Key >= q.key && q.Cursor != "" ||
+		q.mask&(1<<at.state) == 0 || q.Tool != "" && q.Tool != op.Tool ||
+		q.Reference != "" && q.Reference != op.Reference {
+		return nil
+	}
+	op.Result = nil
+	page.Operations = []*justonce.Operation{op}
+	return nil
 }
 
 func cursor(at int64, key string) string {

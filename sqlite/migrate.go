@@ -126,8 +126,6 @@ func schemaVersion(conn *sqlite.Conn, path string) (int, error) {
 		},
 	})
 	switch {
-	case sqlite.ErrCode(err).ToPrimary() == sqlite.ResultNotADB:
-		return 0, fmt.Errorf("%s is not an SQLite file, or is encrypted: %w", path, err)
 	case err != nil:
 		return 0, err
 	case id == 0 && version == 0 && tables == 0:

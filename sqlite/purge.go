@@ -98,6 +98,9 @@ func (s *Store) purgeIDs(ctx context.Context, before time.Time, ids []int64) (in
 
 // purge makes tombstones of those of r.ids that may still be purged.
 func (w *writer) purge(r *request) error {
+	if err := w.flush(); err != nil {
+		return err
+	}
 	var encoded row
 	for _, id := range r.ids {
 		op, p, err := w.find(w.stmts.byID, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, id) })

@@ -18,10 +18,7 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 	r := newRequest(kindGet)
 	r.row.key, r.row.tenant = ref.Key, ref.Tenant
 	s.hash.fill(r)
-	s.readers.serve(r)
-	if !r.answered {
-		s.wait(context.WithoutCancel(ctx), r) // a read is over soon
-	}
+	s.readers.read(r)
 	defer r.free()
 	switch {
 	case r.err != nil:

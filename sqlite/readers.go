@@ -24,6 +24,7 @@ var selectBySlot = strings.Replace(selectWithResult, "FROM op ", ", slot.op FROM
 type reader struct {
 	conn               *sqlite.Conn
 	bySlot, begin, end *sqlite.Stmt
+	due                dueStatements
 	scratch            []byte
 	batch              []*request
 }
@@ -61,6 +62,7 @@ func newReaders(s *Store, path string, n int, busy time.Duration) (*readers, err
 		p.idle = append(p.idle, rd)
 		st := preparer{conn: conn}
 		rd.bySlot = st.prepare(selectBySlot)
+		rd.due.prepare(&st)
 		rd.begin = st.prepare("BEGIN")
 		rd.end = st.prepare("COMMIT")
 		if st.err != nil {
@@ -71,26 +73,38 @@ func newReaders(s *Store, path string, n int, busy time.Duration) (*readers, err
 	return p, nil
 }
 
-// serve answers r at once, or queues it: then r.answered is false and the
-// caller waits.
-func (p *readers) serve(r *request) {
+// read returns when r is answered. Whatever the caller's context, that is soon.
+func (p *readers) read(r *request) {
+	if p.serve(r) {
+		return
+	}
+	<-r.done
+	if r.lead != nil {
+		p.lead(r.lead, r) // r is in the batch
+	}
+}
+
+// serve answers r at once and returns true, or queues it. Then r belongs to
+// the leaders until the signal.
+func (p *readers) serve(r *request) bool {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		r.err, r.answered = unavailable("reading", errClosed), true
-		return
+		r.err = unavailable("reading", errClosed)
+		return true
 	}
 	n := len(p.idle)
 	if n == 0 {
 		p.queue = append(p.queue, r)
 		p.mu.Unlock()
-		return
+		return false
 	}
 	rd := p.idle[n-1]
 	p.idle = p.idle[:n-1]
 	p.mu.Unlock()
 	rd.batch = append(rd.batch[:0], r)
 	p.lead(rd, r)
+	return true
 }
 
 // lead reads the batch of rd, in which self is the caller's own request, and
@@ -114,12 +128,7 @@ func (p *readers) lead(rd *reader, self *request) {
 	}
 	for i, r := range batch {
 		batch[i] = nil
-		switch {
-		case r.err == nil && r.op == nil && r.kind == kindBegin:
-			p.store.writer.enqueue(r) // nothing is there: record it
-		case r == self:
-			r.answered = true
-		default:
+		if r != self {
 			r.done <- struct{}{}
 		}
 	}
@@ -148,6 +157,15 @@ func (p *readers) pass(rd *reader) {
 
 // answer looks r up. A Begin that must be recorded has no operation then.
 func (p *readers) answer(rd *reader, r *request) error {
+	if r.kind == kindDue {
+		now, err := nanos(p.store.now(), noTime)
+		if err != nil {
+			return invalid("now", err.Error())
+		}
+		ids, err := rd.due.ids(r.due.Tools, now, 1)
+		r.n = len(ids)
+		return err
+	}
 	op, _, err := lookUp(rd.bySlot, &rd.scratch, r.keyHash, isKey(r.row.tenant, r.row.key))
 	match := justonce.MatchKey
 	if err == nil && op == nil && r.row.identity != "" {

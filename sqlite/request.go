@@ -16,30 +16,27 @@ const (
 	kindUpdate
 	kindClaim
 	kindPurge
+	kindDue
 )
 
 type requestStage uint8
 
 const (
-	stageReading   requestStage = iota // not yet with the writer
-	stageQueued                        // in the writer's queue
-	stageTaken                         // in a transaction
-	stageWithdrawn                     // its caller has left
+	stageNew       requestStage = iota
+	stageQueued                 // in the writer's queue
+	stageTaken                  // in a transaction
+	stageWithdrawn              // its caller has left
 )
 
-// A request is a call on its way through a reader, the writer or both. Its
+// A request is a call on its way through a reader, the writer or both in turn. Its
 // caller fills it, encoding included, so that those only bind and step.
 type request struct {
 	kind requestKind
 	done chan struct{} // capacity 1; one signal for each wait
 
-	// Guarded by the writer's mutex.
-	stage     requestStage
-	cancelled bool
+	stage requestStage // guarded by the writer's mutex
 
-	// For and from the readers.
-	lead     *reader // set with a signal: the caller goes on as leader
-	answered bool
+	lead *reader // from the readers, with a signal: the caller goes on as leader
 
 	row       row
 	lines     []line
@@ -103,27 +100,17 @@ func (r *request) addEntry(x *justonce.Entry) error {
 	return nil
 }
 
-// wait returns when r is done, having led readers meanwhile if it came to
-// that. It returns false if ctx ended first and r was withdrawn.
+// wait returns when the writer is done with r. It returns false if ctx ended
+// first and r was withdrawn.
 func (s *Store) wait(ctx context.Context, r *request) bool {
-	cancel := ctx.Done()
-	for {
-		select {
-		case <-r.done:
-			if r.lead == nil {
-				return true
-			}
-			lead := r.lead
-			r.lead = nil
-			s.readers.lead(lead, r)
-			if r.answered {
-				return true
-			}
-		case <-cancel:
-			if s.writer.withdraw(r) {
-				return false
-			}
-			cancel = nil
+	select {
+	case <-r.done:
+		return true
+	case <-ctx.Done():
+		if s.writer.withdraw(r) {
+			return false
 		}
+		<-r.done
+		return true
 	}
 }

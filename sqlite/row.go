@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/hex"
 	"fmt"
 
 	justonce "github.com/justonce-dev/justonce"
@@ -147,7 +146,7 @@ func decodeData(b []byte, op *justonce.Operation) error {
 type place struct {
 	id, version         int64
 	first, last, result int64
-	state               int64
+	state, created      int64
 	slot                int64 // where it was looked up
 }
 
@@ -158,7 +157,7 @@ const columnCount = 16
 
 func placeOf(stmt *sqlite.Stmt) place {
 	return place{
-		id: stmt.ColumnInt64(0), version: stmt.ColumnInt64(4) - 1, state: stmt.ColumnInt64(5),
+		id: stmt.ColumnInt64(0), version: stmt.ColumnInt64(4) - 1, state: stmt.ColumnInt64(5), created: stmt.ColumnInt64(8),
 		first: stmt.ColumnInt64(13), last: stmt.ColumnInt64(14), result: stmt.ColumnInt64(15),
 	}
 }
@@ -180,7 +179,7 @@ func scan(stmt *sqlite.Stmt, scratch *[]byte) (*justonce.Operation, place, error
 	op.Reference = stmt.ColumnText(9)
 	switch stmt.ColumnType(10) {
 	case sqlite.TypeBlob:
-		op.Identity = hex.EncodeToString(column(stmt, 10, scratch))
+		op.Identity = hexString(column(stmt, 10, scratch))
 	case sqlite.TypeText:
 		op.Identity = stmt.ColumnText(10)
 	}

@@ -11,9 +11,13 @@ import (
 )
 
 // A hasher finds where the slot of a key or an identity is looked for first.
-type hasher struct{ seed []byte }
+type hasher struct {
+	seed []byte
+	bits int // hashBits but in tests
+}
 
 func readSeed(conn *sqlite.Conn) (h hasher, err error) {
+	h.bits = hashBits
 	err = sqlitex.ExecuteTransient(conn, "SELECT value FROM seed", &sqlitex.ExecOptions{
 		ResultFunc: func(stmt *sqlite.Stmt) error { h.seed = blob(stmt, 0); return nil },
 	})
@@ -37,7 +41,7 @@ func (h hasher) sum(kind byte, tenant, value string) int64 {
 	b = append(b, tenant...)
 	b = append(b, value...)
 	sum := sha256.Sum256(b)
-	return int64(binary.BigEndian.Uint64(sum[:]) >> (64 - hashBits))
+	return int64(binary.BigEndian.Uint64(sum[:]) >> (64 - h.bits))
 }
 
 func (h hasher) fill(r *request) {
@@ -69,6 +73,9 @@ func lookUp(stmt *sqlite.Stmt, scratch *[]byte, hash int64, isMeant func(*juston
 }
 
 func (w *writer) lookUp(hash int64, isMeant func(*justonce.Operation) bool) (*justonce.Operation, place, error) {
+	if err := w.flush(); err != nil {
+		return nil, place{}, err
+	}
 	return lookUp(w.stmts.bySlot, &w.scratch, hash, isMeant)
 }
 

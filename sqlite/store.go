@@ -9,7 +9,6 @@ package sqlite
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"sync"
@@ -27,7 +26,7 @@ type Options struct {
 	// Now is the ledger's clock. Defaults to time.Now. Processes that share a
 	// file must share a clock.
 	Now func() time.Time
-	// Logger hears of failed commits and of recovery. Defaults to none.
+	// Logger hears of what the store mends by itself. Defaults to none.
 	Logger *slog.Logger
 	// ReadConns is the number of connections for reading single operations;
 	// one more serves lists and other long reads. Defaults to 2.
@@ -82,7 +81,7 @@ func Open(ctx context.Context, path string, o *Options) (_ *Store, err error) {
 		opts.Now = time.Now
 	}
 	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.Level(100)}))
+		opts.Logger = slog.New(slog.DiscardHandler)
 	}
 	if opts.ReadConns <= 0 {
 		opts.ReadConns = 2
@@ -150,7 +149,6 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		close(s.stop)
 		s.filled.Wait()
-		// Readers first: a Begin that found nothing goes on to the writer.
 		s.closeReaders()
 		s.closeErr = unavailable("closing", s.writer.close())
 	})

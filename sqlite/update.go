@@ -58,7 +58,7 @@ func (w *writer) updateOp(r *request) error {
 		return w.unreadable(r, err)
 	}
 	r.place = at
-	if found == nil || r.place.version != version {
+	if found == nil || r.place.version != version || r.place.created != r.row.created {
 		r.err = justonce.ErrStale
 		return nil
 	}
@@ -82,7 +82,8 @@ func (w *writer) updateOp(r *request) error {
 // replace writes row and lines over the operation at p, and makes p its new
 // place. It returns false, and changes nothing, if p is no longer right.
 func (w *writer) replace(row *row, p *place, lines []line) (bool, error) {
-	next := place{id: p.id, version: p.version + 1, first: p.first, last: p.last, result: p.result, state: row.state}
+	next := *p
+	next.version, next.state = p.version+1, row.state
 	for i := range lines {
 		next.last = w.lastEntry + int64(i) + 1
 		if lines[i].isResult {
@@ -101,6 +102,7 @@ func (w *writer) replace(row *row, p *place, lines []line) (bool, error) {
 	stmt.BindInt64(9, next.result)
 	stmt.BindInt64(10, p.id)
 	stmt.BindInt64(11, p.version+1)
+	stmt.BindInt64(12, row.created)
 	if err := run(stmt); err != nil {
 		return false, err
 	}
@@ -117,7 +119,8 @@ func (w *writer) replace(row *row, p *place, lines []line) (bool, error) {
 	}
 	prev := p.last
 	*p = next
-	return true, w.appendEntries(p.id, prev, lines)
+	w.appendEntries(p.id, prev, lines)
+	return true, nil
 }
 
 // taken reports whether another operation holds the reference of r.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 )
 
 // A writer runs every write of a store. Its goroutine takes all requests that
@@ -27,16 +28,18 @@ type writer struct {
 	commits atomic.Uint64
 
 	// Of the goroutine alone.
-	conn      *sqlite.Conn // nil after a failure that needs a new one
-	stmts     statements
-	batch     []*request
-	scratch   []byte
-	seen      int64 // data_version at which the ids below were read
-	lastOp    int64
-	lastEntry int64
-	failed    int64     // change of the number of failed operations
-	foreign   time.Time // when another process was last seen to write
-	err       error     // of Close
+	conn       *sqlite.Conn // nil after a failure that needs a new one
+	stmts      statements
+	batch      []*request
+	scratch    []byte
+	seen       int64 // data_version at which the ids below were read
+	lastOp     int64
+	lastEntry  int64
+	newOps     []*request
+	newEntries []newEntry
+	failed     int64     // change of the number of failed operations
+	foreign    time.Time // when another process was last seen to write
+	err        error     // of Close
 }
 
 // maxGroup bounds a transaction, so that other processes get their turn.
@@ -45,10 +48,12 @@ const maxGroup = 1024
 // statements of the writer's connection.
 type statements struct {
 	begin, commit, rollback, dataVersion, lastIDs *sqlite.Stmt
-	insertOp, insertEntry, updateOp               *sqlite.Stmt
+	insertOp, insertOps                           *sqlite.Stmt
+	insertEntry, insertEntries, updateOp          *sqlite.Stmt
 	bySlot, takeSlot, setSlot, leaveSlot          *sqlite.Stmt
 	byID, holders, archive                        *sqlite.Stmt
-	due, dueOfTool, body, purge, dropEntry, tally *sqlite.Stmt
+	body, purge, dropEntry, tally                 *sqlite.Stmt
+	due                                           dueStatements
 }
 
 func (st *statements) prepare(conn *sqlite.Conn) error {
@@ -58,11 +63,12 @@ func (st *statements) prepare(conn *sqlite.Conn) error {
 	st.rollback = p.prepare("ROLLBACK")
 	st.dataVersion = p.prepare("PRAGMA data_version")
 	st.lastIDs = p.prepare("SELECT (SELECT max(id) FROM op), (SELECT max(id) FROM entry)")
-	st.insertOp = p.prepare(`INSERT INTO op (` + columns + `)
-		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, ?14)`)
-	st.insertEntry = p.prepare("INSERT INTO entry (id, op, prev, data, body) VALUES (?1, ?2, ?3, ?4, ?5)")
+	st.insertOp = p.prepare(insertMany("op ("+columns+")", columnCount, 1))
+	st.insertOps = p.prepare(insertMany("op ("+columns+")", columnCount, many))
+	st.insertEntry = p.prepare(insertMany(entryColumns, 5, 1))
+	st.insertEntries = p.prepare(insertMany(entryColumns, 5, many))
 	st.updateOp = p.prepare(`UPDATE op SET tool = ?1, rev = ?2, state = ?3, due = ?4, lease = ?5, ref = ?6,
-		data = ?7, last = ?8, result = ?9 WHERE id = ?10 AND rev = ?11`)
+		data = ?7, last = ?8, result = ?9 WHERE id = ?10 AND rev = ?11 AND created = ?12`)
 	st.bySlot = p.prepare(selectBySlot)
 	st.takeSlot = p.prepare("INSERT INTO slot (hash, op) VALUES (?1, ?2) ON CONFLICT DO NOTHING")
 	st.setSlot = p.prepare("UPDATE slot SET op = ?2 WHERE hash = ?1")
@@ -70,8 +76,7 @@ func (st *statements) prepare(conn *sqlite.Conn) error {
 	st.byID = p.prepare(selectWithResult + "WHERE op.id = ?1")
 	st.holders = p.prepare("SELECT 1 FROM op WHERE ref = ?1 AND tenant = ?2 AND tool = ?3 AND id <> ?4 LIMIT 1")
 	st.archive = p.prepare("UPDATE op SET key = ?2, identity = NULL, rev = rev + 1 WHERE id = ?1")
-	st.due = p.prepare(dueQuery + "ORDER BY due, created LIMIT ?2")
-	st.dueOfTool = p.prepare(dueQuery + "AND tool IN (SELECT value FROM json_each(?3)) ORDER BY due, created LIMIT ?2")
+	st.due.prepare(&p)
 	st.body = p.prepare("SELECT body FROM entry WHERE id = ?1 AND op = ?2")
 	st.purge = p.prepare("UPDATE op SET rev = rev + 1, data = ?2, first = 0, last = 0, result = 0 WHERE id = ?1")
 	st.dropEntry = p.prepare("DELETE FROM entry WHERE id = ?1 AND op = ?2 RETURNING prev")
@@ -88,54 +93,55 @@ func newWriter(ctx context.Context, s *Store, conn *sqlite.Conn, path string, bu
 	if err := w.begin(ctx); err != nil {
 		return nil, err
 	}
-	err := w.prepareLog()
-	if err2 := run(w.stmts.rollback); err == nil {
-		err = err2
-	}
-	return w, err
+	w.prepareLog()
+	return w, run(w.stmts.rollback)
 }
 
 func (w *writer) use(conn *sqlite.Conn) error {
 	w.conn, w.seen = conn, -1
 	conn.SetBusyTimeout(0) // begin waits, in its own fair way
+	for _, pragma := range []string{
+		fmt.Sprintf("wal_autocheckpoint = %d", checkpointPages),
+		fmt.Sprintf("journal_size_limit = %d", 4*logSize),
+	} {
+		if err := sqlitex.ExecuteTransient(conn, "PRAGMA "+pragma, nil); err != nil {
+			return err
+		}
+	}
 	return w.stmts.prepare(conn)
 }
 
 // enqueue hands r to the writer.
 func (w *writer) enqueue(r *request) {
 	w.mu.Lock()
-	switch {
-	case w.closed:
-		r.err = unavailable("writing", errClosed)
-	case r.cancelled:
-		r.err = context.Canceled
-	default:
-		r.stage = stageQueued
-		w.queue = append(w.queue, r)
+	if w.closed {
 		w.mu.Unlock()
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
+		r.err = unavailable("writing", errClosed)
+		r.done <- struct{}{}
 		return
 	}
+	r.stage = stageQueued
+	w.queue = append(w.queue, r)
 	w.mu.Unlock()
-	r.done <- struct{}{}
+	w.signal()
 }
 
-// withdraw takes r back and returns true unless its transaction has begun. One
-// that is still with a reader will be refused when it comes.
+func (w *writer) signal() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// withdraw takes r back and returns true unless its transaction has begun.
 func (w *writer) withdraw(r *request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch r.stage {
-	case stageReading:
-		r.cancelled = true
-	case stageQueued:
-		r.stage = stageWithdrawn
-		return true
+	if r.stage != stageQueued {
+		return false
 	}
-	return false
+	r.stage = stageWithdrawn
+	return true
 }
 
 // take moves what is queued into the batch, in the order of its arrival.
@@ -186,10 +192,7 @@ func (w *writer) close() error {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	w.signal()
 	<-w.done
 	return w.err
 }
@@ -208,9 +211,7 @@ func (w *writer) group() {
 			w.recover(err)
 		}
 	}
-	if err != nil {
-		w.store.log.Error("ledger: nothing was recorded", "calls", len(w.batch), "error", err)
-	} else {
+	if err == nil {
 		w.commits.Add(1)
 	}
 	for i, r := range w.batch {
@@ -221,7 +222,6 @@ func (w *writer) group() {
 		r.done <- struct{}{}
 	}
 	if err == nil {
-		w.checkpoint()
 		w.yield()
 	}
 }
@@ -253,6 +253,9 @@ func (w *writer) transact() error {
 			return err
 		}
 	}
+	if err := w.flush(); err != nil {
+		return err
+	}
 	if w.failed != 0 {
 		w.stmts.tally.BindInt64(1, w.failed)
 		if err := run(w.stmts.tally); err != nil {
@@ -276,9 +279,9 @@ func (w *writer) refresh() error {
 	if _, err := stmt.Step(); err != nil {
 		return err
 	}
-	last := w.lastOp
+	foreign, last := w.seen >= 0, w.lastOp
 	w.lastOp, w.lastEntry = stmt.ColumnInt64(0), stmt.ColumnInt64(1)
-	if w.foreign != (time.Time{}) && last != w.lastOp {
+	if foreign && last != w.lastOp {
 		w.store.seen.others.Store(true)
 	}
 	w.seen = version
@@ -295,6 +298,7 @@ func (w *writer) yield() {
 
 // recover brings the connection back to where a transaction can begin.
 func (w *writer) recover(cause error) {
+	w.forget()
 	w.failed = 0
 	w.seen = -1 // the ids went with the transaction
 	if w.conn.AutocommitEnabled() {
