@@ -43,7 +43,7 @@ func (a *Answer) Advice() Advice {
 	switch op.State {
 	case Succeeded:
 		switch {
-		case op.Result == nil && op.Note != "":
+		case (op.Result == nil || string(op.Result) == "null") && op.Note != "":
 			return Advice{AdviceDone, "This was done; " + op.Note + ". Do not call again."}
 		case a.Replayed:
 			return Advice{AdviceDone, "This was already done; this is the recorded result. Do not call again."}

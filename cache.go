@@ -7,8 +7,10 @@ import (
 )
 
 // A cache keeps operations that succeeded, so that replays need no ledger. A
-// success is what every later duplicate gets (G4), so an entry never turns
-// wrong, only old: it is dropped when its derived key's time is over.
+// success is what every later duplicate gets (G4), so an entry does not turn
+// wrong, only old: it counts no more when its derived key's time is over, and
+// one that may end at any time is not kept. An incident that another process
+// records later is not seen here while the entry lasts.
 type cache struct {
 	seed   maphash.Seed
 	shards [64]cacheShard
@@ -53,13 +55,19 @@ func (c *cache) put(op *Operation) {
 	if op.State != Succeeded || size > c.limit/4 {
 		return
 	}
+	if op.KeySource.derived() && op.DedupeUntil.IsZero() {
+		return // any process may be told that it was delivered
+	}
 	s := c.shard(op.Ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ops == nil {
 		s.ops = make(map[Ref]*Operation)
 	}
-	if old := s.ops[op.Ref]; old != nil {
+	if old := s.ops[op.Ref]; old == op {
+		return
+	} else if old != nil {
+		delete(s.ops, op.Ref)
 		s.size -= operationSize + len(old.Result)
 	}
 	// Map order is random enough for eviction.

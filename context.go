@@ -52,13 +52,25 @@ func WireKey(ctx context.Context) string {
 // belong to the same run, or to this operation where there is none; they do
 // not inherit its key, which names another effect.
 func attemptContext(ctx context.Context, a *Attempt) context.Context {
-	ctx = context.WithValue(ctx, keyAttempt, a)
-	if InheritedKey(ctx) != "" {
-		ctx = WithKey(ctx, "")
+	return &attempting{ctx, a}
+}
+
+type attempting struct {
+	context.Context
+	attempt *Attempt
+}
+
+func (c *attempting) Value(key any) any {
+	k, ok := key.(contextKey)
+	switch {
+	case !ok:
+		return c.Context.Value(key)
+	case k == keyAttempt:
+		return c.attempt
+	case k == keyKey:
+		return ""
+	case c.attempt.RunID != "":
+		return c.attempt.RunID
 	}
-	run := a.RunID
-	if run == "" {
-		run = a.Key
-	}
-	return WithRun(ctx, run)
+	return c.attempt.Key
 }

@@ -116,7 +116,8 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 	if t == nil {
 		return nil, Entry{}, unknownTool(op.Tool)
 	}
-	if op.Note == NotePurged {
+	purged := op.Note == NotePurged
+	if purged && (d.Verdict == Retry || d.Verdict == Redrive) {
 		return nil, Entry{}, &TransitionError{State: op.State, Event: verdictEvents[d.Verdict], Why: "its arguments are no longer kept"}
 	}
 	rep := report{event: Event{Kind: verdictEvents[d.Verdict], Reference: d.Reference}}
@@ -129,8 +130,14 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 	next.Status = status
 	next.UpdatedAt = now
 	next.Failure, next.Note = nil, rep.note
+	if purged && rep.note == "" {
+		next.Note = NotePurged
+	}
 	switch d.Verdict {
 	case Happened:
+		if rep.result == nil && op.Result != nil && op.Digest == "" {
+			rep.result = noResult // a job's progress is not its result
+		}
 		if rep.result != nil {
 			next.Result = rep.result
 		}
@@ -138,7 +145,7 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 		next.Failure = &Failure{Code: string(ReasonCancelled), Message: d.Reason}
 	case Redrive:
 		next.Series++
-		next.WireKey = t.wireKey(op.Ref, next.Series)
+		next.WireKey = t.wireKey(next)
 	}
 	next.Exclusive = t.byList() && next.Reference != "" && next.State == Succeeded
 	t.keepFor(next, now)
@@ -159,8 +166,7 @@ func (r *Runner) Delivered(ctx context.Context, ref Ref) error {
 			return err
 		}
 		t := r.tool(op.Tool)
-		derived := op.KeySource == KeyIdentity || op.KeySource == KeyContent
-		if t == nil || t.Dedupe != UntilDelivered || !derived || !op.State.Ended() || !op.DedupeUntil.IsZero() {
+		if t == nil || t.Dedupe != UntilDelivered || !op.KeySource.derived() || !op.State.Ended() || !op.DedupeUntil.IsZero() {
 			return nil
 		}
 		op.DedupeUntil = r.store.Now()

@@ -10,9 +10,6 @@ import (
 	"github.com/justonce-dev/justonce/internal/canon"
 )
 
-// recordTime bounds how long a call waits for the ledger to record it.
-const recordTime = 30 * time.Second
-
 // Do implements [Service]. Recording the call is not cut short by ctx; what is
 // recorded is carried out even if ctx ends.
 func (r *Runner) Do(ctx context.Context, c Call) (*Answer, error) {
@@ -75,6 +72,11 @@ func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
 	}
 	defer r.underway.Done()
 
+	return r.arrive(ctx, t, c, in)
+}
+
+// arrive lets one call at a time ask the ledger for an operation.
+func (r *Runner) arrive(ctx context.Context, t *registered, c *Call, in *Intent) (*Answer, error) {
 	f, leader := r.flights.join(in.Ref)
 	defer r.flights.leave(f, 1, 0)
 	if !leader {
@@ -107,9 +109,7 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 		}
 	}
 	op, arrived := r.newOperation(t, c, in, !c.NoWait || slot)
-	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTime)
-	arrival, err := r.store.Begin(record, op, arrived)
-	cancel()
+	arrival, err := r.store.Begin(r.writeContext(), op, arrived)
 	if err != nil || !arrival.Fresh {
 		if slot {
 			<-r.slots
@@ -124,8 +124,8 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 		return r.met(ctx, t, c, in, arrival.Operation, arrival.MatchedBy)
 	}
 	r.observer.recorded(op, "")
-	f.publish(op)
 	if op.State == Pending {
+		f.publish(op)
 		r.poke()
 		return &Answer{Operation: op}, nil
 	}
@@ -133,6 +133,7 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 	f.busy++
 	f.driven = true
 	f.mu.Unlock()
+	f.publish(op)
 	run := func() {
 		r.perform(context.WithoutCancel(ctx), t, op, StepSend)
 		r.flights.leave(f, 0, 1)
@@ -163,19 +164,22 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 // follow waits for what another caller of this process has under way.
 func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, in *Intent) (*Answer, error) {
 	for {
-		op, changed, _, err := f.look()
-		if err != nil {
-			return nil, err
+		v := f.look()
+		if v.err != nil {
+			return nil, v.err
 		}
-		if op != nil {
+		if op := v.op; op != nil {
 			match := MatchKey
 			if op.Ref != in.Ref {
+				if op.Identity != in.Identity {
+					return r.arrive(ctx, t, c, in) // met by the other call only
+				}
 				match = MatchIdentity
 			}
 			return r.met(ctx, t, c, in, op, match)
 		}
 		select {
-		case <-changed:
+		case <-v.changed:
 		case <-ctx.Done():
 			return nil, fmt.Errorf("the ledger has not answered yet: %w", ctx.Err())
 		}
@@ -242,12 +246,12 @@ func (r *Runner) newOperation(t *registered, c *Call, in *Intent, run bool) (*Op
 		Ref: in.Ref, KeySource: in.KeySource, Scope: in.Scope, RunID: in.RunID,
 		Tool: t.Name, IntentSeq: in.IntentSeq,
 		Identity: in.Identity, Fingerprint: in.Fingerprint, Algorithm: Algorithm,
-		WireKey:     t.wireKey(in.Ref, 0),
 		Arguments:   slices.Clone(c.Arguments),
 		TraceParent: c.TraceParent,
 		CreatedAt:   now, UpdatedAt: now,
 		Status: Status{State: Pending, Due: now},
 	}
+	op.WireKey = t.wireKey(op)
 	if run {
 		op.Status, _, _ = r.transition(op.Status, Event{Kind: EventClaimed}, t.Policy, now)
 	}
@@ -256,8 +260,13 @@ func (r *Runner) newOperation(t *registered, c *Call, in *Intent, run bool) (*Op
 
 // pass runs a tool whose repetition is harmless.
 func (r *Runner) pass(ctx context.Context, t *registered, c *Call, in *Intent) (*Answer, error) {
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	defer r.underway.Done()
 	a := &Attempt{Ref: Ref{Tenant: in.Tenant}, Tool: t.Name, Scope: in.Scope, RunID: in.RunID,
-		Arguments: c.Arguments, WireKey: digest("wire", nil, in.Tenant, in.Key, "0")[:32], Number: 1, TraceParent: c.TraceParent}
+		Arguments: c.Arguments, Number: 1, TraceParent: c.TraceParent,
+		WireKey: t.wireKey(&Operation{Ref: in.Ref, KeySource: in.KeySource, CreatedAt: r.store.Now()})}
 	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), t.Policy.Timeout)
 	defer cancel()
 	out := r.send(ctx, t, a)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,8 +13,29 @@ import (
 	"time"
 )
 
-// writeTime bounds one try at recording an outcome.
-const writeTime = 10 * time.Second
+// writeTime bounds one try at writing to the ledger.
+const writeTime = 20 * time.Second
+
+// A writeContext ends between writeTime and a second more after it was handed
+// out. All writes of a second share one: a timer for each would cost more than
+// the rest of a call.
+type writeContext struct {
+	context.Context
+	until time.Time
+}
+
+func (r *Runner) writeContext() context.Context {
+	now := time.Now()
+	if c := r.writes.Load(); c != nil && now.Before(c.until) {
+		return c
+	}
+	// It ends by its deadline, or with r.base.
+	ctx, cancel := context.WithTimeout(r.base, writeTime+time.Second)
+	context.AfterFunc(ctx, cancel)
+	c := &writeContext{ctx, now.Add(time.Second)}
+	r.writes.Store(c)
+	return c
+}
 
 // perform takes the step for which op was claimed and records what came of it.
 // It returns once that is durable, or when the process gives up.
@@ -49,7 +69,7 @@ func (r *Runner) performSend(ctx context.Context, t *registered, op *Operation) 
 		return
 	}
 	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), left)
-	start := time.Now()
+	start := r.observed()
 	out := r.send(ctx, t, a)
 	cancel()
 	t.budget.sent(r.store.Now(), out.Kind)
@@ -131,6 +151,11 @@ func (r *Runner) lookup(ctx context.Context, t *registered, a *Attempt) (f Findi
 
 // choose finds the one match that no other operation holds.
 func (r *Runner) choose(ctx context.Context, t *registered, op *Operation, matches []Found, rep *report) {
+	if len(matches) == 0 { // found, but not what; it surely is not absent
+		rep.event.Kind = EventLookupFailed
+		rep.entry.Note = "the lookup found it without saying what it found"
+		return
+	}
 	free := matches
 	if t.byList() {
 		free = nil
@@ -180,7 +205,7 @@ func (r *Runner) carry(rep *report, result json.RawMessage) {
 		return
 	}
 	sum := sha256.Sum256(result)
-	rep.event.Digest = hex.EncodeToString(sum[:])
+	rep.event.Digest = hexString(&sum)
 	if len(result) > r.o.ResultLimit {
 		rep.note = fmt.Sprintf("its result of %d bytes exceeds the limit of %d; only the SHA-256 %s was kept",
 			len(result), r.o.ResultLimit, rep.event.Digest)
@@ -188,6 +213,10 @@ func (r *Runner) carry(rep *report, result json.RawMessage) {
 	}
 	rep.result = result
 }
+
+// noResult takes the place of what was recorded before it was known that there
+// is none.
+var noResult = json.RawMessage("null")
 
 // asJSON returns b without white space around it, or b as a JSON string if it is
 // not JSON.
@@ -205,18 +234,19 @@ func asJSON(b json.RawMessage) json.RawMessage {
 // another operation holds the reference that a lookup found.
 func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 	rep.event.Jitter = r.o.Rand()
-	op = shallow(op)
+	from, unsure := op.State, false
 	for try := 0; ; try++ {
 		next, entry := r.apply(t, op, rep)
-		ctx, cancel := context.WithTimeout(r.base, writeTime)
-		err := r.store.Update(ctx, next, entry)
-		cancel()
+		err := r.store.Update(r.writeContext(), next, entry)
 		switch {
 		case err == nil:
 			if !next.State.Open() {
 				next.Arguments = nil // they are in the history
 			}
-			r.publish(next, op.State)
+			if !unsure {
+				from = op.State
+			}
+			r.publish(next, from)
 			return true
 		case errors.Is(err, ErrReferenceTaken):
 			if rep.event.Kind == EventFound {
@@ -227,10 +257,7 @@ func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 			rep.event.Kind, rep.event.Reference = EventContested, ""
 			continue
 		case errors.Is(err, ErrStale):
-			fresh, err := r.reload(op.Ref)
-			if err == nil && !fresh.CreatedAt.Equal(op.CreatedAt) {
-				fresh, err = r.reload(op.archived())
-			}
+			fresh, err := r.reload(op)
 			if err == nil {
 				fresh.Arguments = op.Arguments
 				op = fresh
@@ -239,6 +266,8 @@ func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 			if errors.Is(err, ErrNotFound) {
 				return true
 			}
+		default:
+			unsure = true // it may be recorded, and nobody was told
 		}
 		r.ledgerTrouble(err, op)
 		if !r.pause(min(time.Second<<min(try, 4), 10*time.Second)) {
@@ -266,13 +295,19 @@ func (r *Runner) ledgerTrouble(err error, op *Operation) {
 	r.log.Error("an outcome could not be recorded; trying again", "tool", op.Tool, "key", op.Key, "error", err)
 }
 
-func (r *Runner) reload(ref Ref) (*Operation, error) {
+// reload reads op anew, also where a later one has taken its key or identity.
+func (r *Runner) reload(op *Operation) (*Operation, error) {
 	ctx, cancel := context.WithTimeout(r.base, writeTime)
 	defer cancel()
-	return r.store.Get(ctx, ref)
+	fresh, err := r.store.Get(ctx, op.Ref)
+	if errors.Is(err, ErrNotFound) || err == nil && !fresh.CreatedAt.Equal(op.CreatedAt) {
+		return r.store.Get(ctx, op.archived())
+	}
+	return fresh, err
 }
 
-// archived names op once a later one has taken its key. See [Store.Begin].
+// archived names op once a later one has taken its key or identity. See
+// [Store.Begin].
 func (op *Operation) archived() Ref {
 	return Ref{Tenant: op.Tenant, Key: op.Key + "~" + strconv.FormatInt(op.CreatedAt.UnixNano(), 10)}
 }
@@ -310,6 +345,9 @@ func (r *Runner) apply(t *registered, op *Operation, rep report) (*Operation, En
 	}
 	switch {
 	case next.State == Succeeded && op.State != Succeeded:
+		if rep.result == nil && op.Result != nil {
+			rep.result, entry.Body = noResult, noResult // a job's progress is not its result
+		}
 		entry.IsResult = rep.result != nil
 		next.Failure, next.Note = nil, rep.note
 		next.Result = rep.result

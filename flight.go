@@ -1,7 +1,6 @@
 package justonce
 
 import (
-	"context"
 	"hash/maphash"
 	"sync"
 )
@@ -20,11 +19,12 @@ type flight struct {
 	driven  bool // a goroutine moves it on while somebody waits
 }
 
-// publish tells everybody of a newer op.
+// publish tells everybody of a newer op. One that has taken over the key is not
+// what they wait for.
 func (f *flight) publish(op *Operation) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.op == nil || op.Ref != f.ref || op.Version > f.op.Version {
+	if f.op == nil || op.Ref != f.ref || op.Version > f.op.Version && op.CreatedAt.Equal(f.op.CreatedAt) {
 		f.op = op
 		f.broadcast()
 	}
@@ -44,33 +44,52 @@ func (f *flight) broadcast() {
 	}
 }
 
-// look returns what is known and a channel that is closed when that changes.
-// final says that no caller has to wait any longer.
-func (f *flight) look() (op *Operation, changed <-chan struct{}, final bool, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.err != nil || f.op != nil && (f.op.Ref != f.ref || !f.op.State.Open()) {
-		return f.op, nil, true, f.err
-	}
-	if f.changed == nil {
-		f.changed = make(chan struct{})
-	}
-	return f.op, f.changed, false, nil
+// A view is what is known of a flight.
+type view struct {
+	op      *Operation
+	err     error
+	settled bool            // no caller has to wait any longer
+	busy    bool            // this process attempts it or looks it up
+	changed <-chan struct{} // closed when any of it changes; nil once settled
 }
 
-// wait blocks until the operation is settled for callers or ctx is done.
-func (f *flight) wait(ctx context.Context) (*Operation, error) {
-	for {
-		op, changed, final, err := f.look()
-		if final {
-			return op, err
+func (f *flight) look() view {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.view()
+}
+
+// view is look for holders of f.mu.
+func (f *flight) view() view {
+	v := view{op: f.op, err: f.err, settled: f.settled(), busy: f.busy > 0}
+	if !v.settled {
+		if f.changed == nil {
+			f.changed = make(chan struct{})
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return op, nil
-		}
+		v.changed = f.changed
 	}
+	return v
+}
+
+func (f *flight) settled() bool {
+	return f.err != nil || f.op != nil && (f.op.Ref != f.ref || !f.op.State.Open())
+}
+
+// over reports whether f is settled. Others may move the operation on from
+// there, so that whoever comes now has to ask the ledger.
+func (f *flight) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.settled()
+}
+
+// steer makes the caller the one who moves f on, unless somebody does.
+func (f *flight) steer() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	lead := !f.driven
+	f.driven = true
+	return lead
 }
 
 func (f *flight) add(waiters, busy int) (w, b int) {
@@ -98,7 +117,7 @@ func (fs *flights) join(ref Ref) (f *flight, leader bool) {
 	s := &fs.shards[maphash.String(fs.seed, ref.Key)%uint64(len(fs.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f = s.m[ref]; f == nil {
+	if f = s.m[ref]; f == nil || f.over() {
 		if s.m == nil {
 			s.m = make(map[Ref]*flight)
 		}

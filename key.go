@@ -152,15 +152,24 @@ func argumentsError(err error) error {
 	return e
 }
 
-// wireKey returns what the provider gets as its idempotency key.
-func (t *Tool) wireKey(ref Ref, series int) string {
-	if t.WireKey == WireKeyRaw {
-		if series == 0 {
-			return ref.Key
-		}
-		return ref.Key + "~" + strconv.Itoa(series)
+// wireKey returns what the provider gets as its idempotency key. A derived key
+// stands for another operation once its time is over, and the provider may
+// still remember the first; hence the creation time.
+func (t *Tool) wireKey(op *Operation) string {
+	key, series := op.Key, strconv.Itoa(op.Series)
+	if op.KeySource.derived() {
+		key = op.archived().Key
 	}
-	return digest("wire", nil, ref.Tenant, ref.Key, strconv.Itoa(series))[:32]
+	if t.WireKey != WireKeyRaw {
+		return digest("wire", nil, op.Tenant, key, series)[:32]
+	}
+	if op.KeySource.derived() { // no longer than the operation's key
+		key = derivedPrefix + digest("raw", nil, op.Tenant, key)[:40]
+	}
+	if op.Series > 0 {
+		key += "~" + series
+	}
+	return key
 }
 
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
@@ -184,6 +193,10 @@ func digest(domain string, last []byte, parts ...string) string {
 		*buf = b
 	}
 	buffers.Put(buf)
+	return hexString(&sum)
+}
+
+func hexString(sum *[sha256.Size]byte) string {
 	var text [2 * sha256.Size]byte
 	hex.Encode(text[:], sum[:])
 	return string(text[:])

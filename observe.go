@@ -31,6 +31,14 @@ type Observer struct {
 	Ledger func(err error)
 }
 
+// observed returns the time if somebody wants durations.
+func (r *Runner) observed() time.Time {
+	if r.observer.Attempt == nil {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
 func (o *Observer) recorded(op *Operation, from State) {
 	if o.Recorded != nil && op.State != from {
 		o.Recorded(op, from)

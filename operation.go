@@ -21,6 +21,9 @@ const (
 	KeyContent   KeySource = "content"   // derived from scope, run, tool and arguments
 )
 
+// derived reports whether justonce made the key.
+func (k KeySource) derived() bool { return k == KeyIdentity || k == KeyContent }
+
 // An Operation is one business intent: one row of the ledger, never re-created
 // for a retry. Values that a [Store] returns belong to the caller.
 type Operation struct {

@@ -82,6 +82,26 @@ func TestLedgerFails_AfterTheEffect(t *testing.T) {
 	})
 }
 
+// A change is told of even if the ledger's answer to recording it was lost.
+func TestLedgerFails_AfterRecording(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &faulty{full: map[string]bool{"Update": true}}
+		time.AfterFunc(500*time.Millisecond, func() { f.set("Update", false) })
+		var told []justonce.State
+		r, err := justonce.New(inmem.New(&inmem.Options{FaultAfter: f.fault}), &justonce.RunnerOptions{
+			Tools:    []*justonce.Tool{charge(&provider{lose: 1}, justonce.ByNothing)},
+			Observer: justonce.Observer{Recorded: func(op *justonce.Operation, _ justonce.State) { told = append(told, op.State) }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := mustDo(t, r, justonce.Call{Tool: "charge", Arguments: order("1", 1)})
+		if a.Operation.State != justonce.Review || len(told) != 2 || told[1] != justonce.Review {
+			t.Errorf("%s, and Recorded was told of %v, want running and review", a.Operation.State, told)
+		}
+	})
+}
+
 // G7: no tenant sees, joins or replays another's.
 func TestTenantsNeverMeet(t *testing.T) {
 	p := &provider{}

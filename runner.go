@@ -60,6 +60,7 @@ type Runner struct {
 	cache   *cache
 	slots   chan struct{} // of attempts that nobody waits for
 	wake    chan struct{}
+	writes  atomic.Pointer[writeContext]
 	working atomic.Int32
 
 	// transition is Transition, but for tests that plant a bug.
@@ -67,6 +68,7 @@ type Runner struct {
 
 	mu       sync.Mutex
 	closed   bool
+	closing  chan struct{} // closed with it
 	underway sync.WaitGroup
 	stop     context.CancelFunc
 	base     context.Context // ends when Shutdown gives up waiting
@@ -82,7 +84,7 @@ type registered struct {
 // New returns a Runner on store, which stays the caller's to close, after
 // [Runner.Shutdown]. The error tells which tool is misdeclared.
 func New(store Store, o *RunnerOptions) (*Runner, error) {
-	r := &Runner{store: store, transition: Transition, wake: make(chan struct{}, 1)}
+	r := &Runner{store: store, transition: Transition, wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	if o != nil {
 		r.o = *o
 	}
@@ -172,7 +174,7 @@ func unknownTool(name string) error {
 
 var errShutdown = fmt.Errorf("%w: shutting down", ErrUnavailable)
 
-// begin enters work that Shutdown waits for.
+// enter begins work that Shutdown waits for.
 func (r *Runner) enter() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,10 +188,13 @@ func (r *Runner) enter() error {
 // Shutdown refuses new calls and waits until attempts and lookups under way
 // have ended and are recorded, or until ctx is done; then it returns ctx's
 // error, and what was left is recovered from the ledger by the next process.
-// Stop Work first.
+// Calls that wait for anything else are told how things stand. Stop Work first.
 func (r *Runner) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
-	r.closed = true
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
 	r.mu.Unlock()
 	done := make(chan struct{})
 	go func() {

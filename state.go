@@ -201,8 +201,8 @@ func (p *Policy) means(s *Status, now time.Time) Capability {
 // the provider's Retry-After.
 func (p *Policy) Backoff(n int, jitter float64, retryAfter time.Duration) time.Duration {
 	d := p.BackoffCap
-	if shift := max(n-1, 0); shift < 30 {
-		d = min(p.BackoffCap, p.BackoffBase<<shift)
+	if shift := max(n-1, 0); shift < 63 && p.BackoffBase <= p.BackoffCap>>shift {
+		d = p.BackoffBase << shift
 	}
 	return retryAfter + time.Duration(jitter*float64(d))
 }

@@ -82,9 +82,9 @@ type Store interface {
 
 // An Arrival is what [Store.Begin] found.
 type Arrival struct {
-	Operation *Operation
-	Fresh     bool  // recorded by this call
-	MatchedBy Match // of one that was there
+	Fresh     bool       // recorded by this call
+	Operation *Operation // the one that was there; nil if Fresh
+	MatchedBy Match      // by what it was met
 }
 
 // A Match says by what a call met an operation that was there before.

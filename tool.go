@@ -34,8 +34,11 @@ const (
 type WireKeyForm string
 
 const (
-	WireKeyHash WireKeyForm = "hash" // 32 lower-case hex digits, fits every provider known
-	WireKeyRaw  WireKeyForm = "raw"  // the operation's key itself
+	// WireKeyHash: 32 lower-case hex digits, fits every provider known.
+	WireKeyHash WireKeyForm = "hash"
+	// WireKeyRaw: the operation's key itself, or one of the same form where it is
+	// derived; after a redrive followed by "~" and their number.
+	WireKeyRaw WireKeyForm = "raw"
 )
 
 // A Tool is a named capability. It must not be changed once a [Runner] has it.

@@ -105,6 +105,7 @@ func (e *TransitionError) Is(target error) bool { return target == ErrNotAllowed
 // A *TransitionError (ErrNotAllowed) means that the pair has no entry; the
 // status is then returned unchanged.
 func Transition(s Status, e Event, p Policy, now time.Time) (Status, Step, error) {
+	e.RetryAfter = min(max(e.RetryAfter, 0), maxRetryAfter)
 	t := table{s: s, e: e, p: p, now: now}
 	switch e.Kind {
 	case EventClaimed:
@@ -126,6 +127,9 @@ func Transition(s Status, e Event, p Policy, now time.Time) (Status, Step, error
 	}
 	return t.refuse("no such event")
 }
+
+// maxRetryAfter bounds a provider's wish, so that no sum overflows.
+const maxRetryAfter = 365 * 24 * time.Hour
 
 type table struct {
 	s   Status

@@ -170,64 +170,91 @@ func (r *Runner) carryOut(c claimed) {
 // watch waits for the end of an open operation, and moves it on while waiting:
 // what is due is claimed, what another process does is polled.
 func (r *Runner) watch(ctx context.Context, f *flight, op *Operation) (*Operation, error) {
-	if last, _, final, _ := f.look(); final {
-		return last, nil
-	}
-	f.mu.Lock()
-	lead := !f.driven
-	f.driven = true
-	f.mu.Unlock()
-	if !lead {
-		return f.wait(ctx)
-	}
-	if ctx.Done() == nil {
-		r.drive(f)
-	} else {
-		r.underway.Add(1)
-		go func() {
-			defer r.underway.Done()
+	for {
+		v := f.look()
+		if v.op != nil {
+			op = v.op
+		}
+		stop := r.until(v.busy)
+		switch {
+		case v.settled:
+			return op, v.err
+		case ended(stop):
+			return op, nil
+		case !f.steer():
+		case ctx.Done() == nil:
 			r.drive(f)
-		}()
+			continue
+		default:
+			r.underway.Add(1)
+			go func() {
+				defer r.underway.Done()
+				r.drive(f)
+			}()
+		}
+		select {
+		case <-v.changed:
+		case <-stop: // and what has ended meanwhile counts
+		case <-ctx.Done():
+			return op, nil
+		}
 	}
-	last, err := f.wait(ctx)
-	if last == nil {
-		last = op
+}
+
+// until returns when waiting for an operation makes no sense any more: what is
+// under way ends during Shutdown, but nothing is begun.
+func (r *Runner) until(busy bool) <-chan struct{} {
+	if busy {
+		return r.base.Done()
 	}
-	return last, err
+	return r.closing
+}
+
+func ended(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // drive moves an operation on until it is settled for callers or nobody waits.
 func (r *Runner) drive(f *flight) {
 	poll := 5 * time.Millisecond
-	timer := time.NewTimer(poll)
-	defer timer.Stop()
+	var timer *time.Timer // seldom needed
 	for {
-		op, changed, final, _ := f.look()
 		f.mu.Lock()
-		busy := f.busy > 0
-		if final || f.waiters == 0 || r.base.Err() != nil {
+		v := f.view()
+		stop := r.until(v.busy)
+		if v.settled || f.waiters == 0 || ended(stop) {
 			f.driven = false
 			f.mu.Unlock()
 			return
 		}
 		f.mu.Unlock()
+		op := v.op
 		var tick <-chan time.Time
-		if !busy && op != nil {
+		if !v.busy && op != nil {
 			wait := poll
 			if until := op.Due.Sub(r.store.Now()); !op.Due.IsZero() && until < wait {
 				wait = max(until, 0)
+			}
+			if timer == nil {
+				timer = time.NewTimer(wait)
+				defer timer.Stop()
 			}
 			timer.Reset(wait)
 			tick = timer.C
 		}
 		select {
-		case <-changed:
+		case <-v.changed:
 			continue
-		case <-r.base.Done():
+		case <-stop:
 			continue
 		case <-tick:
 		}
-		if fresh, err := r.reload(f.ref); err == nil {
+		if fresh, err := r.reload(op); err == nil {
 			f.publish(fresh)
 			op = fresh
 		} else if errors.Is(err, ErrNotFound) {

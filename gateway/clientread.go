@@ -49,8 +49,8 @@ func (c *Client) callRequest(ctx context.Context, path string, call *justonce.Ca
 		req.header.Set("Idempotency-Key", quoteKey(key))
 		req.repeatable = true
 	}
-	if call.TraceParent != "" {
-		req.header.Set("Traceparent", call.TraceParent)
+	if p := traceParent([]string{call.TraceParent}); p != "" {
+		req.header.Set("Traceparent", p)
 	}
 	return req, nil
 }

@@ -43,7 +43,7 @@ func (p *provider) finish() {
 }
 
 // odd is a result that an encoder would not leave alone.
-const odd = "{ \"id\" : \"ch_1\",\n\t\"html\":\"<a href='x'>&</a>\u2028\", \"n\":1.0e2, \"esc\":\"\\u00e9\\/\" }\n"
+const odd = "{ \"id\" : \"ch_1\",\n\t\"html\":\"<a href='x'>&</a>\u2028\", \"n\":1.0e2, \"esc\":\"\\u00e9\\/\" }"
 
 type job struct{ *provider }
 

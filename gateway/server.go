@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"path"
 	"runtime"
 	"runtime/debug"
 	"sync"
@@ -148,7 +149,17 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.problem(w, p)
 		return
 	}
+	if !clean(r.URL.EscapedPath()) { // the mux would redirect, to another operation perhaps
+		s.problem(w, problemOf(slugPath, "the path has an empty or a dot segment"))
+		return
+	}
 	s.mux.ServeHTTP(w, r)
+}
+
+// clean reports whether p has neither empty nor dot segments.
+func clean(p string) bool {
+	c := path.Clean("/" + p)
+	return c == p || c != "/" && c+"/" == p
 }
 
 // recover answers a request whose handler panicked. What a panic says may hold

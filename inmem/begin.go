@@ -48,7 +48,7 @@ func (s *Store) begin(op *justonce.Operation, arrived justonce.Entry) *justonce.
 	if op.Identity != "" {
 		s.identities[identity{op.Tenant, op.Identity}] = r
 	}
-	return &justonce.Arrival{Operation: r.withResult(), Fresh: true}
+	return &justonce.Arrival{Fresh: true}
 }
 
 // outlived reports whether r no longer answers for its key and identity.

@@ -40,7 +40,7 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 		s.seen.add(r.idHash)
 	}
 	op.Version = 1
-	return &justonce.Arrival{Operation: withoutBodies(op), Fresh: true}, nil
+	return &justonce.Arrival{Fresh: true}, nil
 }
 
 // record lets the writer decide. After an error r is gone.
@@ -58,17 +58,6 @@ func (s *Store) record(ctx context.Context, r *request, op *justonce.Operation, 
 		return fmt.Errorf("sqlite: begin: %w", context.Cause(ctx))
 	}
 	return nil
-}
-
-// withoutBodies copies op as Get would read it just after Begin.
-func withoutBodies(op *justonce.Operation) *justonce.Operation {
-	c := *op
-	c.Arguments, c.Result = nil, nil
-	if op.Failure != nil {
-		f := *op.Failure
-		c.Failure = &f
-	}
-	return &c
 }
 
 // outlived reports whether op no longer answers for its key and identity.

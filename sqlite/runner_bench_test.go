@@ -30,14 +30,16 @@ func runnerCall(b *testing.B, r *justonce.Runner, n int64, replayed bool) {
 // BenchmarkRunnerFirstCall compares Runner.Do with the bare floor in one run.
 func BenchmarkRunnerFirstCall(b *testing.B) {
 	for _, c := range callers {
-		b.Run(fmt.Sprintf("floor/c=%d", c), func(b *testing.B) {
-			f := openFloor(b, "1000", 1)
-			calls := make([]floorCall, c)
-			for i := range calls {
-				calls[i].done = make(chan struct{}, 1)
-			}
-			closedLoop(b, c, func(i int, n int64) { f.call(&calls[i], benchKey(n), benchArgs, benchResult, benchOutcome) })
-		})
+		for _, checkpoint := range []string{"1000", "4096"} { // pages; which is better depends on c
+			b.Run(fmt.Sprintf("floor-%s/c=%d", checkpoint, c), func(b *testing.B) {
+				f := openFloor(b, checkpoint, 1)
+				calls := make([]floorCall, c)
+				for i := range calls {
+					calls[i].done = make(chan struct{}, 1)
+				}
+				closedLoop(b, c, func(i int, n int64) { f.call(&calls[i], benchKey(n), benchArgs, benchResult, benchOutcome) })
+			})
+		}
 		b.Run(fmt.Sprintf("runner/c=%d", c), func(b *testing.B) {
 			r := benchRunner(b, 0)
 			closedLoop(b, c, func(_ int, n int64) { runnerCall(b, r, n, false) })

@@ -36,7 +36,7 @@ type matchWithoutResult struct{ justonce.Store }
 
 func (s matchWithoutResult) Begin(ctx ctxT, op *opT, first entryT) (*justonce.Arrival, error) {
 	a, err := s.Store.Begin(ctx, op, first)
-	if err == nil {
+	if err == nil && !a.Fresh {
 		a.Operation.Result = nil
 	}
 	return a, err
@@ -49,9 +49,6 @@ func (s noIdentity) Begin(ctx ctxT, op *opT, first entryT) (*justonce.Arrival, e
 	op.Identity = ""
 	a, err := s.Store.Begin(ctx, op, first)
 	op.Identity = identity
-	if err == nil && a.Fresh {
-		a.Operation.Identity = identity
-	}
 	return a, err
 }
 
@@ -62,7 +59,7 @@ func (s oneTenant) Begin(ctx ctxT, op *opT, first entryT) (*justonce.Arrival, er
 	op.Tenant = "one"
 	a, err := s.Store.Begin(ctx, op, first)
 	op.Tenant = tenant
-	if err == nil {
+	if err == nil && !a.Fresh {
 		a.Operation.Tenant = tenant
 	}
 	return a, err
@@ -84,7 +81,7 @@ type versionOfMatch struct{ justonce.Store }
 
 func (s versionOfMatch) Begin(ctx ctxT, op *opT, first entryT) (*justonce.Arrival, error) {
 	a, err := s.Store.Begin(ctx, op, first)
-	if err == nil {
+	if err == nil && !a.Fresh {
 		op.Version = a.Operation.Version
 	}
 	return a, err

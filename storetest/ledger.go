@@ -104,15 +104,18 @@ func (l *ledger) mustBegin(op *justonce.Operation) *justonce.Operation {
 	return a.Operation
 }
 
-// mustMeet calls Begin.
+// mustMeet calls Begin. A fresh arrival gets the operation as it was recorded.
 func (l *ledger) mustMeet(op *justonce.Operation) *justonce.Arrival {
 	l.t.Helper()
 	a, err := l.Begin(l.ctx, op, arrived(op))
 	if err != nil {
 		l.t.Fatalf("Begin(%s): %v", op.Key, err)
 	}
-	if a == nil || a.Operation == nil {
-		l.t.Fatalf("Begin(%s): no operation in the arrival %+v", op.Key, a)
+	if a == nil || a.Fresh == (a.Operation != nil) {
+		l.t.Fatalf("Begin(%s): a fresh arrival has no operation and another has one: %+v", op.Key, a)
+	}
+	if a.Fresh {
+		a.Operation = recorded(op, 1)
 	}
 	return a
 }

@@ -131,7 +131,7 @@ func (w *racer) begin() bool {
 	w.mu.Lock()
 	w.fresh[name]++
 	w.mu.Unlock()
-	w.wrote(a.Operation, entry.Note, time.Time{})
+	w.wrote(recorded(op, 1), entry.Note, time.Time{})
 	return true
 }
 
