@@ -28,6 +28,10 @@ const (
 	AdviceAskAPerson   AdviceCode = "ask_a_person"
 )
 
+// CodeNotBuilt is the failure code of a connector that could not build its
+// request from the arguments; nothing was sent.
+const CodeNotBuilt = "request_not_built"
+
 // Advice says what to do next, with one sentence that a model can act on.
 type Advice struct {
 	Code AdviceCode `json:"code"`
@@ -52,9 +56,12 @@ func (a *Answer) Advice() Advice {
 	case Failed:
 		switch op.Reason {
 		case ReasonRejected:
-			return Advice{AdviceFixArguments, "The provider refused it and nothing happened. Change the arguments before you call again; the same call gets this same answer."}
+			if op.Failure != nil && op.Failure.Code == CodeNotBuilt {
+				return Advice{AdviceDoNotRetry, "The request could not be built and nothing was sent: most likely the tool is declared wrongly. Do not call again; a person corrects the declaration and redrives this operation."}
+			}
+			return Advice{AdviceFixArguments, "The provider refused it and nothing happened. This key and identity stand for the refused call: to try with other arguments, call with the next intent_seq or another key."}
 		case ReasonCancelled:
-			return Advice{AdviceDoNotRetry, "It was cancelled before anything happened. Do not call again unless you are asked to."}
+			return Advice{AdviceDoNotRetry, "It was cancelled: somebody decided that it did not happen and shall not. Do not call again unless you are asked to."}
 		}
 		return Advice{AdviceDoNotRetry, "It could not be executed and nothing happened. Do not call again; a person can redrive it."}
 	case Review:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 )
 
 // Get implements [Service].
@@ -114,7 +115,7 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 	now := r.store.Now()
 	t := r.tool(op.Tool)
 	if t == nil {
-		return nil, Entry{}, unknownTool(op.Tool)
+		t = standIn(op)
 	}
 	purged := op.Note == NotePurged
 	if purged && (d.Verdict == Retry || d.Verdict == Redrive) {
@@ -153,6 +154,17 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 		Kind: EntryDecision, At: now, Fence: next.Fence, State: next.State, Outcome: rep.event.Kind,
 		Reference: d.Reference, Actor: d.Actor, Note: d.Reason, Body: rep.result, IsResult: rep.result != nil,
 	}, nil
+}
+
+// standIn is what a decision needs of a tool that this process does not have:
+// nobody has to declare tools to settle what a library left in review. What is
+// to be sent waits for a process that has the tool.
+func standIn(op *Operation) *registered {
+	t := &Tool{Name: op.Tool, DedupeFor: 24 * time.Hour, Policy: Policy{}.WithDefaults()}
+	if len(op.WireKey) != 32 {
+		t.WireKey = WireKeyRaw
+	}
+	return &registered{Tool: t}
 }
 
 // Delivered notes that the result of an operation reached its caller. For a

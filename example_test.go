@@ -24,11 +24,14 @@ func ExampleWrap() {
 		panic(err)
 	}
 	effects := 0
-	charge, err := justonce.Wrap(runner, &justonce.Tool{Name: "charge", Identity: []string{"/order_id"}},
-		func(ctx context.Context, o Order) (Receipt, error) {
-			effects++ // here the card is charged, with justonce.WireKey(ctx) as idempotency key
-			return Receipt{Charge: fmt.Sprintf("ch_%d for %s", effects, o.ID)}, nil
-		})
+	charge, err := justonce.Wrap(runner, &justonce.Tool{
+		Name:     "charge",
+		Identity: []string{"/order_id"},                       // one order is charged once
+		Policy:   justonce.Policy{Capability: justonce.ByKey}, // the provider honours a key
+	}, func(ctx context.Context, o Order) (Receipt, error) {
+		effects++ // here the card is charged, with justonce.WireKey(ctx) as idempotency key
+		return Receipt{Charge: fmt.Sprintf("ch_%d for %s", effects, o.ID)}, nil
+	})
 	if err != nil {
 		panic(err)
 	}

@@ -73,6 +73,9 @@ func (r *Runner) performSend(ctx context.Context, t *registered, op *Operation) 
 	out := r.send(ctx, t, a)
 	cancel()
 	t.budget.sent(r.store.Now(), out.Kind)
+	if out.Kind != OutcomeSucceeded && out.Kind != OutcomeAccepted {
+		r.log.Info("a send did not succeed", "tool", t.Name, "key", op.Key, "outcome", out.Kind, "failure", out.Failure, "attempt", op.Attempts)
+	}
 	if r.observer.Attempt != nil {
 		r.observer.Attempt(t.Name, out.Kind, time.Since(start))
 	}
@@ -382,6 +385,9 @@ func (r *Runner) publish(op *Operation, from State) {
 	r.observer.recorded(op, from)
 	if op.State == Review && from != Review {
 		r.log.Warn("a person must decide", "tool", op.Tool, "key", op.Key, "incident", op.Incident)
+	}
+	if op.State == Failed && op.Reason == ReasonExhausted && from != Failed {
+		r.log.Warn("given up without effect; redrive it once the cause is gone", "tool", op.Tool, "key", op.Key, "failure", op.Failure)
 	}
 	if op.State == Succeeded {
 		r.cache.put(op)

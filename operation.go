@@ -80,6 +80,17 @@ type Failure struct {
 	Message string `json:"message,omitempty"`
 }
 
+// String returns the code and the message.
+func (f *Failure) String() string {
+	if f == nil {
+		return ""
+	}
+	if f.Message == "" {
+		return f.Code
+	}
+	return f.Code + ": " + f.Message
+}
+
 // An EntryKind is the kind of a line in an operation's history.
 type EntryKind string
 

@@ -152,7 +152,7 @@ func (f Fault) normal() (Fault, *Error) {
 	}
 	at, ok := phases[f.Kind]
 	if !ok {
-		return bad("There is no kind of fault %q.", f.Kind)
+		return bad("There is no kind of fault %q; there are lost_reply, cut_before, cut_mid, error_500_after, error_500_before, error_503, rate_limit, slow, slow_reply and list_lag.", f.Kind)
 	}
 	if f.On == "" {
 		if f.On = OnWrite; at == phaseList {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
@@ -72,6 +73,9 @@ func (k *connector) compile() error {
 	if c.Capability == justonce.ByKey && c.Key.Header == "" && c.Key.Field == "" && !k.request.Uses("wire_key") {
 		return errors.New("capability key, but the wire key goes nowhere: set key.header, key.field, or use ${wire_key}")
 	}
+	if c.Key.Header != "" && !httpask.Settable(c.Key.Header) {
+		return fmt.Errorf("key.header %q cannot be set", c.Key.Header)
+	}
 	if c.Key.Field != "" && !k.request.HasBody() {
 		return errors.New("key.field needs a body")
 	}
@@ -110,7 +114,7 @@ func (k *connector) Send(ctx context.Context, a *justonce.Attempt) justonce.Outc
 	extra := httpask.Extra{Header: k.config.Key.Header, HeaderValue: a.WireKey,
 		Field: k.config.Key.Field, FieldValue: a.WireKey}
 	if k.config.Key.Quoted {
-		extra.HeaderValue = `"` + a.WireKey + `"`
+		extra.HeaderValue = `"` + quotedPair.Replace(a.WireKey) + `"`
 	}
 	b, err := k.request.Build(ctx, v, a.Arguments, k.options.Secrets, extra)
 	if m := (*secret.MissingError)(nil); errors.As(err, &m) {
@@ -135,11 +139,15 @@ func (k *connector) Send(ctx context.Context, a *justonce.Attempt) justonce.Outc
 	return o
 }
 
+// quotedPair escapes what would end a structured field string early (RFC 9651,
+// 3.3.3): a raw key must not turn into another key and parameters.
+var quotedPair = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+
 // refused is the outcome of a request that could not be built.
 func refused(err error) justonce.Outcome {
 	return justonce.Outcome{
 		Kind:     justonce.OutcomeRejected,
-		Failure:  &justonce.Failure{Code: "invalid_request", Message: httpask.Clip(err.Error(), 500) + "; nothing was sent"},
+		Failure:  &justonce.Failure{Code: "request_not_built", Message: httpask.Clip(err.Error(), 500) + "; nothing was sent"},
 		Evidence: map[string]string{"stage": "request not built"},
 	}
 }

@@ -181,6 +181,8 @@ func TestWhatIsNoDeclaration(t *testing.T) {
 		"encoding":               {Request: httpconn.Request{URL: "https://x/", Encoding: "xml"}},
 		"key goes nowhere":       {Request: req, Capability: justonce.ByKey},
 		"key without a body":     {Request: httpconn.Request{URL: "https://x/", Encoding: "none"}, Key: httpconn.Key{Field: "k"}},
+		"key header's name":      {Request: req, Key: httpconn.Key{Header: "Idempotency Key"}},
+		"key as transport's":     {Request: req, Key: httpconn.Key{Header: "host"}},
 		"not a condition":        {Request: req, Answer: httpconn.Answer{Succeeded: "status"}},
 		"bad expression":         {Request: req, Answer: httpconn.Answer{Reference: "body."}},
 		"secret header shown":    {Request: req, EvidenceHeaders: []string{"set-cookie"}},

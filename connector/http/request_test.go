@@ -41,6 +41,17 @@ func wire(t *testing.T, c httpconn.Config, a *justonce.Attempt) (string, justonc
 	}
 }
 
+// A raw key is whatever a caller gave: quoted, it must stay one string.
+func TestQuotedKeyStaysOneString(t *testing.T) {
+	t.Parallel()
+	raw, _ := wire(t, httpconn.Config{Request: httpconn.Request{URL: "http://HOST/pay"},
+		Key: httpconn.Key{Header: "Idempotency-Key", Quoted: true}},
+		&justonce.Attempt{Tool: "charge", WireKey: `a";b="\`})
+	if want := `Idempotency-Key: "a\";b=\"\\"` + "\r\n"; !strings.Contains(raw, want) {
+		t.Errorf("got %q, want %q in it", raw, want)
+	}
+}
+
 func TestRequestOnTheWire(t *testing.T) {
 	t.Parallel()
 	args := `{ "order" : "a/b ?#%é" , "amount":9007199254740993, "rate":0.12345678901234567890, "tags":["x","y"], "deep":{"k":null} }`
@@ -124,9 +135,11 @@ func TestWhatCannotBeBuilt(t *testing.T) {
 			}
 		})
 	}
-	raw, o := wire(t, httpconn.Config{Request: httpconn.Request{URL: "http://HOST/"}, Key: httpconn.Key{Field: "key"}}, attempt(`{"key":"mine"}`))
-	if raw != "" || o.Kind != rejected {
-		t.Errorf("an argument set the key's field: %+v", o)
+	for _, args := range []string{`{"key":"mine"}`, `{"KEY":"mine"}`} {
+		raw, o := wire(t, httpconn.Config{Request: httpconn.Request{URL: "http://HOST/"}, Key: httpconn.Key{Field: "key"}}, attempt(args))
+		if raw != "" || o.Kind != rejected {
+			t.Errorf("an argument set the key's field: %+v", o)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func (s *session) credentials(v celexpr.Vars, secrets map[string]string) error {
 	if s.password, _, err = s.login.password.Text(v, secrets, nil); err != nil {
 		return fmt.Errorf("password: %w", err)
 	}
-	s.redact.Hide(s.password)
+	s.redact.Hide(s.password, "\x00"+s.username+"\x00"+s.password, xoauth2(s.username, s.password))
 	return nil
 }
 
@@ -80,9 +80,13 @@ func (x *exchange) Start(server *smtp.ServerInfo) (string, []byte, error) {
 		return "", nil, errors.New("the connection is not encrypted")
 	}
 	if x.mechanism == "XOAUTH2" {
-		return x.mechanism, []byte("user=" + x.user + "\x01auth=Bearer " + x.password + "\x01\x01"), nil
+		return x.mechanism, []byte(xoauth2(x.user, x.password)), nil
 	}
 	return x.mechanism, nil, nil
+}
+
+func xoauth2(user, token string) string {
+	return "user=" + user + "\x01auth=Bearer " + token + "\x01\x01"
 }
 
 // Next implements smtp.Auth.

@@ -2,6 +2,7 @@ package smtpconn_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,6 +113,25 @@ func TestEncryptionIsNotGivenUp(t *testing.T) {
 	if _, err := smtpconn.New(smtpconn.Config{Addr: "mail.example.com:25", TLS: smtpconn.TLSNone,
 		Auth: &smtpconn.Auth{}, Message: smtpconn.Message{From: "a@example.com"}}, nil); err == nil {
 		t.Error("a login without TLS was accepted")
+	}
+}
+
+// A server that repeats what it was told does not get the password written down.
+func TestLoginEchoed(t *testing.T) {
+	t.Parallel()
+	for mechanism, echo := range map[string]string{
+		"plain":   "AHNob3AAY29ycmVjdCBob3JzZSBiYXR0ZXJ5IHN0YXBsZQ==",
+		"xoauth2": "dXNlcj1zaG9wAWF1dGg9QmVhcmVyIGNvcnJlY3QgaG9yc2UgYmF0dGVyeSBzdGFwbGUBAQ==",
+	} {
+		s := &server{extensions: []string{"AUTH PLAIN XOAUTH2"}, replies: map[string]string{"AUTH": "535 5.7.8 bad credentials " + echo}}
+		p := s.start(t)
+		o := must(t, smtpconn.Config{Addr: p.Addr(), TLS: smtpconn.TLSNone,
+			Auth: &smtpconn.Auth{Mechanism: mechanism, Username: "shop", Password: "${secret:p}"}}, nil).
+			Send(context.Background(), attempt(string(arguments)))
+		p.Effects()
+		if o.Kind != justonce.OutcomeNotExecuted || strings.Contains(o.Failure.Message+o.Evidence["reply"], echo) {
+			t.Errorf("%s: %+v, %+v", mechanism, o, o.Failure)
+		}
 	}
 }
 
