@@ -28,7 +28,8 @@ type Settings struct {
 	ResultLimit int64 `json:"result_limit"`
 	// CacheBytes bounds the memory for replaying results. Defaults to 8 MiB.
 	CacheBytes int64 `json:"cache_bytes"`
-	// DefaultWait is how long a call waits that does not say. Defaults to 30s.
+	// DefaultWait is how long a call waits that does not say, in whole seconds up
+	// to 60s. Defaults to 30s.
 	DefaultWait time.Duration `json:"default_wait"`
 	// Poll is how often the worker looks for what is due. Defaults to 500ms.
 	Poll time.Duration `json:"poll"`

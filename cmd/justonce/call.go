@@ -38,9 +38,12 @@ func (c *call) call(o *output) (justonce.Call, error) {
 
 type callCmd struct {
 	call
-	Wait   time.Duration `help:"Wait so long for the end." default:"60s"`
+	Wait   time.Duration `help:"Wait so long for the end; 0: as with --no-wait." default:"60s"`
 	NoWait bool          `help:"Record it and return at once."`
 }
+
+// noWait bounds a call that only has to be recorded.
+const noWait = time.Minute
 
 func (*callCmd) Help() string {
 	return `Examples:
@@ -54,12 +57,14 @@ func (c *callCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return err
 	}
-	svc, done, err := c.open(ctx, o)
+	svc, err := c.open()
 	if err != nil {
 		return err
 	}
-	defer done()
-	what.NoWait = c.NoWait
+	what.NoWait = c.NoWait || c.Wait <= 0
+	if what.NoWait {
+		c.Wait = noWait
+	}
 	patience, cancel := context.WithTimeout(ctx, c.Wait)
 	defer cancel()
 	a, err := svc.Do(patience, what)
@@ -79,21 +84,16 @@ Examples:
   justonce explain mail - --json < mail.json`
 }
 
-type explainer interface {
-	Explain(ctx context.Context, c justonce.Call) (*justonce.Explanation, error)
-}
-
 func (c *explainCmd) Run(ctx context.Context, o *output) error {
 	what, err := c.call.call(o)
 	if err != nil {
 		return err
 	}
-	svc, done, err := c.open(ctx, o)
+	svc, err := c.open()
 	if err != nil {
 		return err
 	}
-	defer done()
-	x, err := svc.(explainer).Explain(ctx, what)
+	x, err := svc.Explain(ctx, what)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (c *explainCmd) Run(ctx context.Context, o *output) error {
 	row("made", keySources[x.KeySource])
 	var parts []string
 	for _, p := range x.Parts {
-		parts = append(parts, pad(p.Name, 12)+" "+cmp.Or(p.Value, "-"))
+		parts = append(parts, pad(p.Name, 12)+" "+printable(cmp.Or(p.Value, "-")))
 	}
 	for i, p := range parts {
 		name := ""
@@ -120,7 +120,7 @@ func (c *explainCmd) Run(ctx context.Context, o *output) error {
 		row("ignored", strings.Join(x.Ignored, ", "))
 	}
 	row("fingerprint", x.Fingerprint)
-	row("of", string(x.Canonical))
+	row("of", printable(string(x.Canonical)))
 	if x.Meets == "" {
 		row("meets", "nothing: this call would be new")
 		return nil

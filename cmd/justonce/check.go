@@ -28,16 +28,19 @@ Examples:
 // catalogError gives an error of the catalog the right exit code.
 func catalogError(err error) error {
 	var e *catalog.Error
-	if errors.As(err, &e) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
 		return &usageError{hint(err, "'justonce check' lists everything that is wrong with it")}
 	}
-	return err
+	return &usageError{hint(err, "--config names the catalog; '' for none")}
 }
 
 func (c *checkCmd) Run(_ context.Context, o *output) error {
 	findings, err := catalog.CheckFile(c.File, &catalog.Options{Connectors: connectors(nil)})
 	if err != nil {
-		return hint(err, "name the file: justonce check FILE")
+		return &usageError{hint(err, "name the file: justonce check FILE")}
 	}
 	usable := !slices.ContainsFunc(findings, func(f catalog.Finding) bool { return f.Severity == catalog.SeverityError })
 	if !usable || c.Strict && len(findings) > 0 {
@@ -102,6 +105,11 @@ func (c *migrateCmd) Run(ctx context.Context, o *output) error {
 }
 
 type versionCmd struct{}
+
+func (versionCmd) Help() string {
+	return `Example:
+  justonce version --json | jq -r .version`
+}
 
 func (versionCmd) Run(o *output) error {
 	if o.json {

@@ -14,14 +14,14 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps
 
 // decision is what the deciding commands share.
 type decision struct {
-	remote
+	ledger
 	Key    string `arg:"" help:"The operation's key."`
 	Reason string `help:"Why; it is kept in the history." required:""`
 	Actor  string `help:"Who decides. Defaults to user@host." env:"JUSTONCE_ACTOR"`
 }
 
 func (d *decision) decide(ctx context.Context, o *output, dec justonce.Decision) error {
-	svc, done, err := d.open(ctx, o)
+	svc, done, err := d.open(ctx)
 	if err != nil {
 		return err
 	}

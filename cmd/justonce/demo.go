@@ -26,7 +26,11 @@ type demoCmd struct {
 func (*demoCmd) Help() string {
 	return `Everything is real: a provider that counts its effects, a gateway in a process of
 its own, connections that are cut, and a kill -9. It takes about five seconds and
-leaves nothing behind.`
+leaves nothing behind.
+
+Examples:
+  justonce demo
+  justonce demo --json | jq .chapters`
 }
 
 // demo tells the story and counts.
@@ -66,7 +70,10 @@ func (c *demoCmd) Run(ctx context.Context, o *output) error {
 	began := time.Now()
 	err = d.tell(ctx)
 	d.stopGateway()
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // interrupted
+		return ctx.Err()
+	case err != nil:
 		return hint(err, "the gateway's log:\n%s", d.logs.String())
 	}
 	if o.json {

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+	"unicode"
 
 	"github.com/mattn/go-isatty"
 
 	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/gateway"
 )
 
 // The exit codes, as --help lists them.
@@ -33,7 +36,9 @@ var exitCodes = []struct {
 	{justonce.ErrConflict, exitConflict},
 	{justonce.ErrNotAllowed, exitConflict},
 	{justonce.ErrInvalid, exitUsage},
+	{gateway.ErrNoAnswer, exitOpen}, // also where a later try found the gateway gone
 	{justonce.ErrUnavailable, exitUnavailable},
+	{context.DeadlineExceeded, exitOpen},
 }
 
 func stateCode(s justonce.State) int {
@@ -81,6 +86,20 @@ func newOutput(w *world, asJSON bool) *output {
 		o.colour = isatty.IsTerminal(f.Fd()) && w.env("NO_COLOR") == "" && w.env("TERM") != "dumb"
 	}
 	return o
+}
+
+// printable makes one line of s without control characters: what a provider or
+// an agent wrote must not steer the operator's terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\r' || r == '\t':
+			return ' '
+		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
 
 func (o *output) printf(format string, a ...any) { fmt.Fprintf(o.stdout, format, a...) }
@@ -135,6 +154,9 @@ func (o *output) fail(err error) int {
 		}
 	}
 	if errors.Is(err, context.Canceled) {
+		if code == exitFailed { // nothing more is to be said
+			err = errors.New("interrupted")
+		}
 		code = 130
 	}
 	help := ""
@@ -157,7 +179,11 @@ func (o *output) fail(err error) int {
 		enc.Encode(v)
 		return code
 	}
-	fmt.Fprintf(o.stderr, "justonce: %v\n", err)
+	lines := strings.Split(err.Error(), "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	fmt.Fprintf(o.stderr, "justonce: %s\n", strings.Join(lines, "\n"))
 	if help != "" {
 		fmt.Fprintf(o.stderr, "hint: %s\n", help)
 	}

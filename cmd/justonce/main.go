@@ -9,12 +9,22 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 )
 
 func main() {
+	// An empty variable is one that nobody set; to kong it would be a value. To
+	// have no catalog is one.
+	for _, kv := range os.Environ() {
+		if name, v, _ := strings.Cut(kv, "="); v == "" && strings.HasPrefix(name, "JUSTONCE_") && name != "JUSTONCE_CONFIG" {
+			os.Unsetenv(name)
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, os.Args[1:], &world{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv, stop: stop})
 	stop()
@@ -29,7 +39,8 @@ type world struct {
 	stop           func() // gives signals their default meaning back
 }
 
-// cli is the command line. Every flag has an environment variable.
+// cli is the command line. What one would set once, and every flag of serve, has
+// an environment variable.
 type cli struct {
 	JSON bool `help:"Print JSON for programs." env:"JUSTONCE_JSON"`
 
@@ -56,7 +67,7 @@ const description = `justonce makes the side effects of AI agents safe to retry:
   justonce ls --state review          what waits for a person
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or arguments, 3 not found,
-4 conflict or not allowed, 5 not ended yet, 6 a person must decide,
+4 conflict or not allowed, 5 not ended yet or not known, 6 a person must decide,
 7 gateway or ledger unavailable (nothing was sent).`
 
 // exitPanic is how kong's exit reaches run.
@@ -90,12 +101,7 @@ func run(ctx context.Context, args []string, w *world) (code int) {
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(w.stderr, "justonce: %v\n", err)
-		var pe *kong.ParseError
-		if errors.As(err, &pe) {
-			fmt.Fprintf(w.stderr, "hint: see 'justonce %s --help'\n", commandOf(pe))
-		}
-		return exitUsage
+		return newOutput(w, c.JSON || wantsJSON(args, w)).fail(hint(&usageError{err}, "see '%s --help'", commandOf(err)))
 	}
 	kctx.BindTo(ctx, (*context.Context)(nil))
 	out := newOutput(w, c.JSON)
@@ -105,9 +111,17 @@ func run(ctx context.Context, args []string, w *world) (code int) {
 	return out.code
 }
 
-func commandOf(e *kong.ParseError) string {
-	if e.Context != nil && e.Context.Selected() != nil {
-		return e.Context.Selected().Name
+// wantsJSON looks where kong did not get to before it found a mistake.
+func wantsJSON(args []string, w *world) bool {
+	env, _ := strconv.ParseBool(w.env("JUSTONCE_JSON"))
+	return env || w.env("JUSTONCE_JSON") == "yes" || slices.Contains(args, "--json")
+}
+
+// commandOf names the command that err is about.
+func commandOf(err error) string {
+	var e *kong.ParseError
+	if errors.As(err, &e) && e.Context != nil && e.Context.Selected() != nil {
+		return "justonce " + e.Context.Selected().Name
 	}
-	return ""
+	return "justonce"
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,15 +59,16 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// postCmd sends a JSON body and prints the answer to the log.
+// postCmd sends a JSON body, prints the answer to the log, and wants the status
+// that is given, or any that is no error.
 func postCmd(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 2 {
-		ts.Fatalf("usage: post URL BODY")
+	if neg || len(args) < 2 || len(args) > 3 {
+		ts.Fatalf("usage: post URL BODY [STATUS]")
 	}
 	status, body, err := post(context.Background(), args[0], "", args[1])
 	ts.Check(err)
 	ts.Logf("%d %s", status, body)
-	if status >= 400 {
+	if len(args) == 3 && args[2] != strconv.Itoa(status) || len(args) == 2 && status >= 400 {
 		ts.Fatalf("%s answered %d", args[0], status)
 	}
 }

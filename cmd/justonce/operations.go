@@ -72,13 +72,13 @@ func (o *output) answer(a *justonce.Answer) error {
 	}
 	o.printf("\n")
 	if op.Reference != "" {
-		o.printf("reference  %s\n", op.Reference)
+		o.printf("reference  %s\n", printable(op.Reference))
 	}
 	if op.Failure != nil {
-		o.printf("failure    %s\n", failureText(op.Failure))
+		o.printf("failure    %s\n", printable(failureText(op.Failure)))
 	}
 	if len(op.Result) > 0 {
-		o.printf("result     %s\n", op.Result)
+		o.printf("result     %s\n", printable(string(op.Result)))
 	}
 	o.printf("%s\n", o.paint(dim, a.Advice().Text))
 	return nil
@@ -92,7 +92,7 @@ func failureText(f *justonce.Failure) string {
 }
 
 type lsCmd struct {
-	remote
+	ledger
 	State     []string      `help:"Only these states: pending, running, unknown, review, succeeded, failed." placeholder:"STATE"`
 	Tool      string        `help:"Only this tool."`
 	Scope     string        `help:"Only this scope."`
@@ -111,7 +111,7 @@ func (*lsCmd) Help() string {
 }
 
 func (c *lsCmd) Run(ctx context.Context, o *output) error {
-	svc, done, err := c.open(ctx, o)
+	svc, done, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c *lsCmd) Run(ctx context.Context, o *output) error {
 	}
 	row(dim, "STATE", "TOOL", "AGE", "TRIES", "KEY", "REFERENCE")
 	for _, op := range page.Operations {
-		row(stateColour(op.State), string(op.State), op.Tool, age(time.Since(op.CreatedAt)), strconv.Itoa(op.Attempts), op.Key, op.Reference)
+		row(stateColour(op.State), string(op.State), op.Tool, age(time.Since(op.CreatedAt)), strconv.Itoa(op.Attempts), op.Key, printable(op.Reference))
 	}
 	if page.Next != "" {
 		o.printf("%s\n", o.paint(dim, "more: --cursor "+page.Next))
@@ -169,7 +169,7 @@ func age(d time.Duration) string {
 }
 
 type showCmd struct {
-	remote
+	ledger
 	Key  string        `arg:"" help:"The operation's key."`
 	Wait time.Duration `help:"Wait so long for its end." placeholder:"TIME"`
 }
@@ -181,7 +181,7 @@ func (*showCmd) Help() string {
 }
 
 func (c *showCmd) Run(ctx context.Context, o *output) error {
-	svc, done, err := c.open(ctx, o)
+	svc, done, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 	}
 	row := func(name, value string) {
 		if value != "" {
-			o.printf("  %s %s\n", o.paint(dim, fmt.Sprintf("%-11s", name)), value)
+			o.printf("  %s %s\n", o.paint(dim, fmt.Sprintf("%-11s", name)), printable(value))
 		}
 	}
 	o.printf("%s  %s\n", o.paint(bold, op.Key), o.paint(stateColour(op.State), state))
@@ -244,7 +244,7 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 			o.paint(dim, fmt.Sprintf("%+9s", "+"+e.At.Sub(start).Round(time.Millisecond).String())),
 			fmt.Sprintf("%-9s", e.Kind))
 		if e.Kind == justonce.EntryArrived {
-			o.printf(" %s", e.Body)
+			o.printf(" %s", printable(string(e.Body)))
 		} else if e.Outcome != "" {
 			o.printf(" %s", e.Outcome)
 		}
@@ -270,15 +270,27 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 			add(k + "=" + e.Evidence[k])
 		}
 		if len(extra) > 0 {
-			o.printf("  %s", o.paint(dim, strings.Join(extra, ", ")))
+			o.printf("  %s", o.paint(dim, printable(strings.Join(extra, ", "))))
 		}
 		o.printf("\n")
 	}
 	if op.State == justonce.Review {
-		o.printf("\n%s\n", o.paint(dim, "Look at the provider, then: justonce resolve "+op.Key+" happened|retry|cancel --reason …"))
+		o.printf("\n%s\n", o.paint(dim, "Look at the provider, then: justonce resolve "+shellWord(op.Key)+" happened|retry|cancel --reason …"))
 		return
 	}
 	o.printf("\n%s\n", o.paint(dim, a.Advice().Text))
+}
+
+// shellWord quotes s for a command to be copied: keys are what agents make of
+// them, ; and $( included.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r|0x20 && r|0x20 <= 'z' || '0' <= r && r <= '9' || strings.ContainsRune("-_.:/@%+=,", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // actor is who decides, unless --actor says so.

@@ -13,35 +13,45 @@ import (
 
 const defaultURL = "http://127.0.0.1:7411"
 
-// remote are the flags of commands that talk to a ledger: through the gateway,
-// or to its file directly.
+// remote are the flags of commands that talk to a gateway.
 type remote struct {
-	URL   string `name:"url" help:"The gateway." default:"${default_url}" env:"JUSTONCE_URL"`
-	Store string `help:"Open this SQLite ledger directly instead, for reading when no gateway runs." env:"JUSTONCE_LEDGER" placeholder:"FILE"`
+	URL string `name:"url" help:"The gateway." default:"${default_url}" env:"JUSTONCE_URL"`
+}
+
+// ledger are the flags of commands that read and decide, which works with the
+// ledger's file, too: they need to know nothing about tools.
+type ledger struct {
+	remote
+	Store string `help:"Open this SQLite ledger directly instead, when no gateway runs." env:"JUSTONCE_LEDGER" placeholder:"FILE"`
 }
 
 // open returns the service and what to call when done with it.
-func (r *remote) open(ctx context.Context, o *output) (justonce.Service, func(), error) {
-	if r.Store != "" {
-		if _, err := os.Stat(r.Store); err != nil {
-			return nil, nil, hint(err, "--store wants the file that 'justonce serve' made, justonce.db by default")
-		}
-		st, err := sqlite.Open(ctx, r.Store, nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		run, err := justonce.New(st, nil)
-		if err != nil {
-			st.Close()
-			return nil, nil, err
-		}
-		return run, func() { st.Close() }, nil
+func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
+	if l.Store == "" {
+		svc, err := l.remote.open()
+		return svc, func() {}, err
 	}
+	if _, err := os.Stat(l.Store); err != nil {
+		return nil, nil, hint(err, "--store wants the file that 'justonce serve' made, justonce.db by default")
+	}
+	st, err := sqlite.Open(ctx, l.Store, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	run, err := justonce.New(st, nil)
+	if err != nil {
+		st.Close()
+		return nil, nil, err
+	}
+	return run, func() { st.Close() }, nil
+}
+
+func (r *remote) open() (*reaching, error) {
 	c, err := gateway.NewClient(r.URL, nil)
 	if err != nil {
-		return nil, nil, hint(err, "--url wants an address such as %s", defaultURL)
+		return nil, hint(&usageError{err}, "--url wants an address such as %s", defaultURL)
 	}
-	return &reaching{Service: c, client: c, url: r.URL}, func() {}, nil
+	return &reaching{Service: c, client: c, url: r.URL}, nil
 }
 
 // reaching adds a hint where nobody listens.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/justonce-dev/justonce/gateway"
@@ -39,7 +40,11 @@ func (c *sandboxCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return errors.Join(err, p.Close())
 	}
-	o.printf("sandbox provider on http://%s\n", ln.Addr())
+	if o.json {
+		o.object(map[string]string{"sandbox": "http://" + ln.Addr().String()})
+	} else {
+		o.printf("sandbox provider on http://%s\n", ln.Addr())
+	}
 	return serveSandbox(ctx, p, ln)
 }
 
@@ -47,10 +52,15 @@ func (c *sandboxCmd) Run(ctx context.Context, o *output) error {
 func listen(addr, flag string) (net.Listener, error) {
 	ln, err := gateway.Listen(addr)
 	var op *net.OpError
-	if errors.As(err, &op) {
+	switch {
+	case err == nil:
+		return ln, nil
+	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, hint(err, "is another one running? name another address with %s", flag)
+	case errors.As(err, &op):
+		return nil, hint(err, "name another address with %s", flag)
 	}
-	return ln, err
+	return nil, &usageError{hint(err, "%s wants an address such as 127.0.0.1:7411", flag)}
 }
 
 // serveSandbox serves p, which it closes, until ctx ends.

@@ -20,19 +20,19 @@ import (
 type serveCmd struct {
 	sandboxOf
 
-	Config        string        `help:"The catalog. Defaults to justonce.yaml if it is there; '' for none." default:"justonce.yaml" env:"JUSTONCE_CONFIG" placeholder:"FILE"`
-	Store         string        `help:"The ledger, a SQLite file. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"FILE"`
-	Listen        string        `help:"The gateway's address; loopback only. Defaults to 127.0.0.1:7411." env:"JUSTONCE_LISTEN" placeholder:"ADDR"`
-	Sandbox       string        `help:"on: start the sandbox provider. off: none. A URL: use that one. Defaults to on if no catalog declares tools." env:"JUSTONCE_SANDBOX" placeholder:"on|off|URL"`
-	SandboxListen string        `help:"The sandbox's address. Defaults to 127.0.0.1:7412." env:"JUSTONCE_SANDBOX_LISTEN" placeholder:"ADDR"`
-	DefaultWait   time.Duration `help:"How long a call waits that does not say. Defaults to 30s." env:"JUSTONCE_DEFAULT_WAIT" placeholder:"TIME"`
-	Concurrency   int           `help:"Attempts at a time that nobody waits for. Defaults to 256." env:"JUSTONCE_CONCURRENCY" placeholder:"N"`
-	ResultLimit   int           `help:"Greatest result that is kept whole, in bytes. Defaults to 1 MiB." env:"JUSTONCE_RESULT_LIMIT" placeholder:"BYTES"`
-	CacheBytes    int           `help:"Memory for replays without the ledger. Defaults to 8 MiB." env:"JUSTONCE_CACHE_BYTES" placeholder:"BYTES"`
-	Poll          time.Duration `help:"How often to look for what is due. Defaults to 500ms." env:"JUSTONCE_POLL" placeholder:"TIME"`
-	Worker        string        `help:"Names the process in histories. Defaults to host and pid." env:"JUSTONCE_WORKER"`
-	LogLevel      string        `help:"debug, info, warn or error. Defaults to info." env:"JUSTONCE_LOG_LEVEL" placeholder:"LEVEL"`
-	LogFormat     string        `help:"text or json. Defaults to text." env:"JUSTONCE_LOG_FORMAT" placeholder:"FORMAT"`
+	Config        string         `help:"The catalog. Defaults to justonce.yaml if it is there; empty for none." default:"justonce.yaml" env:"JUSTONCE_CONFIG" placeholder:"FILE"`
+	Store         string         `help:"The ledger, a SQLite file. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"FILE"`
+	Listen        string         `help:"The gateway's address; loopback only. Defaults to 127.0.0.1:7411." env:"JUSTONCE_LISTEN" placeholder:"ADDR"`
+	Sandbox       string         `help:"on: start the sandbox provider. off: none. A URL: use that one. Defaults to on if no catalog declares tools." env:"JUSTONCE_SANDBOX" placeholder:"on|off|URL"`
+	SandboxListen string         `help:"The sandbox's address. Defaults to 127.0.0.1:7412." env:"JUSTONCE_SANDBOX_LISTEN" placeholder:"ADDR"`
+	DefaultWait   *time.Duration `help:"How long a call waits that does not say, in whole seconds up to 60s; 0: not at all. Defaults to 30s." env:"JUSTONCE_DEFAULT_WAIT" placeholder:"TIME"`
+	Concurrency   *int           `help:"Attempts at a time that nobody waits for. Defaults to 256." env:"JUSTONCE_CONCURRENCY" placeholder:"N"`
+	ResultLimit   *int           `help:"Greatest result that is kept whole, in bytes. Defaults to 1 MiB." env:"JUSTONCE_RESULT_LIMIT" placeholder:"BYTES"`
+	CacheBytes    *int           `help:"Memory for replays without the ledger; negative: none. Defaults to 8 MiB." env:"JUSTONCE_CACHE_BYTES" placeholder:"BYTES"`
+	Poll          *time.Duration `help:"How often to look for what is due. Defaults to 500ms." env:"JUSTONCE_POLL" placeholder:"TIME"`
+	Worker        string         `help:"Names the process in histories. Defaults to host and pid." env:"JUSTONCE_WORKER"`
+	LogLevel      string         `help:"debug, info, warn or error. Defaults to info." env:"JUSTONCE_LOG_LEVEL" placeholder:"LEVEL"`
+	LogFormat     string         `help:"text or json. Defaults to text." env:"JUSTONCE_LOG_FORMAT" placeholder:"FORMAT"`
 }
 
 func (*serveCmd) Help() string {
@@ -72,8 +72,8 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	}
 	metrics := gateway.NewMetrics()
 	runner, err := justonce.New(store, &justonce.RunnerOptions{
-		Tools: tools, ResultLimit: c.ResultLimit, CacheBytes: c.CacheBytes, Concurrency: c.Concurrency,
-		Poll: c.Poll, Worker: c.Worker, Logger: log, Observer: metrics.Observer(),
+		Tools: tools, ResultLimit: *c.ResultLimit, CacheBytes: *c.CacheBytes, Concurrency: *c.Concurrency,
+		Poll: *c.Poll, Worker: c.Worker, Logger: log, Observer: metrics.Observer(),
 	})
 	if err != nil {
 		return errors.Join(err, store.Close())
@@ -82,8 +82,16 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
+	wait := *c.DefaultWait
+	if wait == 0 {
+		wait = -1 // to the gateway 0 is its default
+	}
 	server := gateway.NewServer(runner, &gateway.Options{
-		DefaultWait: c.DefaultWait, Metrics: metrics, Logger: log, Version: version(),
+		DefaultWait: wait, Metrics: metrics, Logger: log, Version: version(),
+	})
+	context.AfterFunc(ctx, func() {
+		o.stop() // a second signal ends the process at once
+		log.Info("stopping; attempts under way have 30s to end, a second signal ends them at once")
 	})
 	return errors.Join(c.serve(ctx, o, runner, server, ln), store.Close())
 }
@@ -102,7 +110,6 @@ func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner
 		sandboxDone.Go(func() error { return serveSandbox(after, p, c.sandboxListener) })
 	}
 	c.welcome(o, ln.Addr())
-	context.AfterFunc(ctx, o.stop) // a second signal ends the process at once
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	var worker errgroup.Group
@@ -131,6 +138,10 @@ func (c *serveCmd) welcome(o *output, addr net.Addr) {
 		return
 	}
 	row("sandbox", c.sandboxURL+"  (open it in a browser)")
+	at := ""
+	if url != defaultURL {
+		at = " --url " + url
+	}
 	o.printf(`
 try it: break the provider's next answer, pay, and pay again
 
@@ -140,15 +151,15 @@ try it: break the provider's next answer, pay, and pay again
     %[1]s/v1/tool-calls
   curl %[2]s/effects/count
 
-then: justonce ls · justonce show shop-1:order-123:pay-v1 · justonce explain payment '{…}'
+then: justonce ls%[3]s · justonce show shop-1:order-123:pay-v1%[3]s · justonce explain payment '{…}'%[3]s
 
-`, url, c.sandboxURL)
+`, url, c.sandboxURL, at)
 }
 
 func (c *serveCmd) logger(o *output) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
-		return nil, hint(err, "--log-level wants debug, info, warn or error")
+		return nil, &usageError{hint(err, "--log-level wants debug, info, warn or error")}
 	}
 	opts := &slog.HandlerOptions{Level: level}
 	switch c.LogFormat {
@@ -157,7 +168,7 @@ func (c *serveCmd) logger(o *output) (*slog.Logger, error) {
 	case "json":
 		return slog.New(slog.NewJSONHandler(o.stderr, opts)), nil
 	}
-	return nil, hint(fmt.Errorf("log format %q", c.LogFormat), "--log-format wants text or json")
+	return nil, &usageError{hint(fmt.Errorf("log format %q", c.LogFormat), "--log-format wants text or json")}
 }
 
 // fileThere reports whether the default catalog is there.

@@ -109,12 +109,28 @@ func (c *serveCmd) fill(cat *catalog.Catalog) error {
 	text := func(flag string, p *string, def string) {
 		from(flag, *p != "", def, func(v string) error { *p = v; return nil })
 	}
-	number := func(flag string, p *int, def string) {
-		from(flag, *p != 0, def, func(v string) (err error) { *p, err = strconv.Atoi(v); return })
+	number := func(flag string, p **int) {
+		if *p == nil {
+			*p = new(int)
+			from(flag, false, "0", func(v string) (err error) { **p, err = strconv.Atoi(v); return })
+		}
 	}
-	span := func(flag string, p *time.Duration, def string) {
-		from(flag, *p != 0, def, func(v string) (err error) { *p, err = time.ParseDuration(v); return })
+	span := func(flag string, p **time.Duration, def string) {
+		if *p == nil {
+			*p = new(time.Duration)
+			from(flag, false, def, func(v string) (err error) { **p, err = time.ParseDuration(v); return })
+		}
 	}
+	refuse := func(flag string, wrong bool, want string) {
+		if wrong && bad == nil {
+			bad = &justonce.InvalidError{Field: "--" + flag, Detail: "it must " + want}
+		}
+	}
+	refuse("concurrency", c.Concurrency != nil && *c.Concurrency < 1, "be 1 or more")
+	refuse("result-limit", c.ResultLimit != nil && *c.ResultLimit < 1, "be more than nothing")
+	refuse("cache-bytes", c.CacheBytes != nil && *c.CacheBytes == 0, "not be 0; a negative size turns the cache off")
+	refuse("default-wait", c.DefaultWait != nil && *c.DefaultWait < 0, "not be negative; 0 is not at all")
+	refuse("poll", c.Poll != nil && *c.Poll <= 0, "be more than nothing")
 	text("store", &c.Store, "justonce.db")
 	text("listen", &c.Listen, "127.0.0.1:7411")
 	text("sandbox", &c.Sandbox, "")
@@ -122,9 +138,9 @@ func (c *serveCmd) fill(cat *catalog.Catalog) error {
 	text("worker", &c.Worker, "")
 	text("log-level", &c.LogLevel, "info")
 	text("log-format", &c.LogFormat, "text")
-	number("concurrency", &c.Concurrency, "0")
-	number("result-limit", &c.ResultLimit, "0")
-	number("cache-bytes", &c.CacheBytes, "0")
+	number("concurrency", &c.Concurrency)
+	number("result-limit", &c.ResultLimit)
+	number("cache-bytes", &c.CacheBytes)
 	span("default-wait", &c.DefaultWait, "30s")
 	span("poll", &c.Poll, "0s")
 	return bad

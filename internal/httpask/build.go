@@ -147,8 +147,10 @@ func addMember(object json.RawMessage, name, value string) (json.RawMessage, err
 	if err := json.Unmarshal(object, &members); err != nil || members == nil {
 		return nil, errors.New("body: the idempotency key is a member of it, so it must be an object")
 	}
-	if _, ok := members[name]; ok {
-		return nil, fmt.Errorf("body: the member %q is the idempotency key's; an argument must not set it", name)
+	for m := range members {
+		if strings.EqualFold(m, name) { // many parsers, Go's among them, take either, the last one
+			return nil, fmt.Errorf("body: the member %q is the idempotency key's; an argument must not set it", name)
+		}
 	}
 	open := bytes.IndexByte(object, '{')
 	quotedName, _ := json.Marshal(name)

@@ -64,6 +64,7 @@ func (f *Finder) Find(ctx context.Context, c *Client, src secret.Source, op *Ope
 		out.Kind, out.Matches, out.Result, out.Reference = NoAnswer, nil, nil, ""
 		out.Evidence["note"] = Clip(b.Redact.String(err.Error()), 300)
 	}
+	out.Code, out.Message = b.Redact.String(out.Code), b.Redact.String(out.Message)
 	return out
 }
 

@@ -111,7 +111,7 @@ func (r Request) Compile(env *celexpr.Env) (*Builder, error) {
 		return nil, err
 	}
 	for _, h := range b.headers {
-		if !validHeaderName(h.name) || slices.Contains(refused, http.CanonicalHeaderKey(h.name)) {
+		if !Settable(h.name) {
 			return nil, fmt.Errorf("header %q cannot be set", h.name)
 		}
 	}
@@ -170,6 +170,12 @@ func (b *Builder) fields(env *celexpr.Env, what string, m map[string]string) ([]
 	}
 	sort.Slice(out, func(i, j int) bool { return out[i].name < out[j].name })
 	return out, nil
+}
+
+// Settable reports whether a request may have the header: net/http would refuse
+// the others, or leave them out without a word.
+func Settable(name string) bool {
+	return validHeaderName(name) && !slices.Contains(refused, http.CanonicalHeaderKey(name))
 }
 
 func validHeaderName(s string) bool {

@@ -11,9 +11,7 @@ import (
 
 // compileURL splits the template into a literal origin, a path and a query.
 func (b *Builder) compileURL(env *celexpr.Env, source string) error {
-	bad := func(format string, a ...any) error {
-		return fmt.Errorf("url %q: %s", source, fmt.Sprintf(format, a...))
-	}
+	bad := func(what string) error { return errors.New("url: " + what) } // without the URL, which may hold a secret
 	scheme, rest, ok := strings.Cut(source, "://")
 	if !ok || scheme != "http" && scheme != "https" {
 		return bad("it must start with http:// or https://")
@@ -45,7 +43,7 @@ func (b *Builder) compileURL(env *celexpr.Env, source string) error {
 	}
 	if lit, ok := b.path.Literal(); ok {
 		if err := checkPath(lit); err != nil {
-			return bad("%v", err)
+			return bad(err.Error())
 		}
 	}
 	b.origin = origin

@@ -73,7 +73,7 @@ func tooCommon(v string) bool {
 type Redactor struct{ values []string }
 
 // Hide adds values and the forms in which an answer may echo them: escaped for
-// JSON or a URL, and in base64. Values of fewer than 6 characters, or 12 digits,
+// JSON (also with \/ for /) or a URL, and in base64. Values of fewer than 6 characters, or 12 digits,
 // are too common to look for.
 func (r *Redactor) Hide(values ...string) {
 	for _, v := range values {
@@ -81,7 +81,8 @@ func (r *Redactor) Hide(values ...string) {
 			continue
 		}
 		quoted, _ := json.Marshal(v)
-		r.values = append(r.values, v, string(quoted[1:len(quoted)-1]), url.QueryEscape(v), url.PathEscape(v),
+		inJSON := string(quoted[1 : len(quoted)-1])
+		r.values = append(r.values, v, inJSON, strings.ReplaceAll(inJSON, "/", `\/`), url.QueryEscape(v), url.PathEscape(v),
 			base64.StdEncoding.EncodeToString([]byte(v)))
 	}
 	// Longest first: one value may be part of another.

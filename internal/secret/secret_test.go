@@ -40,12 +40,13 @@ func TestRedact(t *testing.T) {
 	var r secret.Redactor
 	r.Hide(`to"ken/1`, "to", "123456", "token-long", "token-longer")
 	for text, want := range map[string]string{
-		`x to"ken/1 y`:      "x [redacted] y",
-		`{"k":"to\"ken/1"}`: `{"k":"[redacted]"}`,
-		"?k=to%22ken%2F1":   "?k=[redacted]",
-		"dG8ia2VuLzE=":      "[redacted]",
-		"token-longer":      "[redacted]",
-		"to 123456 stay":    "to 123456 stay",
+		`x to"ken/1 y`:       "x [redacted] y",
+		`{"k":"to\"ken/1"}`:  `{"k":"[redacted]"}`,
+		`{"k":"to\"ken\/1"}`: `{"k":"[redacted]"}`,
+		"?k=to%22ken%2F1":    "?k=[redacted]",
+		"dG8ia2VuLzE=":       "[redacted]",
+		"token-longer":       "[redacted]",
+		"to 123456 stay":     "to 123456 stay",
 	} {
 		if got := r.String(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
