@@ -160,6 +160,12 @@ func (o *output) fail(err error) int {
 		code = 130
 	}
 	help := ""
+	if c := (*justonce.ConflictError)(nil); errors.As(err, &c) && c.Operation != nil {
+		help = "it is " + c.Operation.Key + " (justonce show); for a second effect on purpose use --seq 2, or another key or identity"
+	}
+	if errors.Is(err, justonce.ErrUnknownTool) {
+		help = "'justonce tools' lists them"
+	}
 	if h := (*hinted)(nil); errors.As(err, &h) {
 		help = h.hint
 	}

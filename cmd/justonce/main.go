@@ -48,6 +48,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"See a flaky charge without and with justonce, and a kill -9 in the middle."`
 	Call    callCmd    `cmd:"" help:"Call a tool once."`
 	Ls      lsCmd      `cmd:"" help:"List operations, newest first."`
+	Tools   toolsCmd   `cmd:"" help:"List the tools that can be called."`
 	Show    showCmd    `cmd:"" help:"Show one operation and its timeline."`
 	Explain explainCmd `cmd:"" help:"Tell which key a call gets, and why, without running it."`
 	Resolve resolveCmd `cmd:"" help:"Decide an operation that is in review."`

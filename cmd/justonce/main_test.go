@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "post": postCmd,
+			"await": await, "post": postCmd, "answers": answers,
 		},
 	})
 }
@@ -70,5 +71,17 @@ func postCmd(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Logf("%d %s", status, body)
 	if len(args) == 3 && args[2] != strconv.Itoa(status) || len(args) == 2 && status >= 400 {
 		ts.Fatalf("%s answered %d", args[0], status)
+	}
+}
+
+// answers compares what a URL answers with a regular expression.
+func answers(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: answers URL REGEXP")
+	}
+	_, body, err := get(context.Background(), args[0])
+	ts.Check(err)
+	if regexp.MustCompile(args[1]).Match(body) == neg {
+		ts.Fatalf("%s answered %s", args[0], body)
 	}
 }

@@ -168,6 +168,46 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
+type toolsCmd struct {
+	remote
+}
+
+func (*toolsCmd) Help() string {
+	return `Examples:
+  justonce tools
+  justonce tools --json | jq '.[].input_schema'    what their arguments are`
+}
+
+func (c *toolsCmd) Run(ctx context.Context, o *output) error {
+	svc, err := c.open()
+	if err != nil {
+		return err
+	}
+	tools, err := svc.Tools(ctx)
+	if err != nil {
+		return err
+	}
+	if o.json {
+		return o.object(tools)
+	}
+	name := len("TOOL")
+	for _, t := range tools {
+		name = max(name, len(t.Name))
+	}
+	o.printf("%s\n", o.paint(dim, pad("TOOL", name)+"  EFFECT        LEVEL  IDENTITY"))
+	for _, t := range tools {
+		level := ""
+		if t.Level > 0 {
+			level = fmt.Sprintf("%d %s", t.Level, t.Capability)
+		}
+		o.printf("%s  %s  %s  %s\n", pad(t.Name, name), pad(string(t.Effect), 12), pad(level, 11), strings.Join(t.Identity, " "))
+		if t.Description != "" {
+			o.printf("%s  %s\n", pad("", name), o.paint(dim, printable(t.Description)))
+		}
+	}
+	return nil
+}
+
 type showCmd struct {
 	ledger
 	Key  string        `arg:"" help:"The operation's key."`

@@ -25,10 +25,15 @@ func (*sandboxCmd) Help() string {
 	return `A provider of payments (level 1), tickets (2), mails (3), posts (4) and jobs that
 counts its effects. Open its page in a browser.
 
+Faults: lost_reply, cut_before, cut_mid, error_500_after, error_500_before, error_503,
+rate_limit, slow, slow_reply, list_lag (the last three with "delay":"1s"), each with
+"times" (1; -1 for ever) and "probability". DELETE /faults disarms, DELETE /effects
+forgets.
+
 Examples:
   justonce sandbox --journal effects.jsonl
   curl -d '{"service":"payment","kind":"lost_reply"}' 127.0.0.1:7412/faults
-  curl 127.0.0.1:7412/effects/duplicates?by=order_id`
+  curl '127.0.0.1:7412/effects/duplicates?by=order_id'`
 }
 
 func (c *sandboxCmd) Run(ctx context.Context, o *output) error {

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/catalog"
 	"github.com/justonce-dev/justonce/gateway"
 	"github.com/justonce-dev/justonce/sandbox"
 	"github.com/justonce-dev/justonce/sqlite"
@@ -55,7 +57,7 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return err
 	}
-	for _, f := range cat.Findings() {
+	for _, f := range c.findings(cat) {
 		log.Warn("the catalog can be used, but: "+f.Message, "at", f.Position.String(), "rule", f.Rule, "hint", f.Hint)
 	}
 	tools, err := cat.Tools()
@@ -103,13 +105,14 @@ func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner
 	defer stopSandbox()
 	var sandboxDone errgroup.Group
 	if c.sandboxListener != nil {
-		p, err := sandbox.New(nil)
+		// Beside the ledger, so that both remember the same after a restart.
+		p, err := sandbox.New(&sandbox.Options{Journal: c.Store + ".sandbox.jsonl"})
 		if err != nil {
-			return err
+			return errors.Join(hint(err, "does another serve use this ledger? then share its sandbox: --sandbox URL"), ln.Close(), c.sandboxListener.Close())
 		}
 		sandboxDone.Go(func() error { return serveSandbox(after, p, c.sandboxListener) })
 	}
-	c.welcome(o, ln.Addr())
+	c.welcome(ctx, o, runner, ln.Addr())
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	var worker errgroup.Group
@@ -124,7 +127,7 @@ func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner
 	return errors.Join(err, sandboxDone.Wait())
 }
 
-func (c *serveCmd) welcome(o *output, addr net.Addr) {
+func (c *serveCmd) welcome(ctx context.Context, o *output, runner *justonce.Runner, addr net.Addr) {
 	url := "http://" + addr.String()
 	if o.json {
 		o.object(map[string]string{"gateway": url, "ledger": c.Store, "sandbox": c.sandboxURL})
@@ -133,7 +136,27 @@ func (c *serveCmd) welcome(o *output, addr net.Addr) {
 	row := func(name, value string) { o.printf("  %s %s\n", o.paint(dim, pad(name, 9)), value) }
 	o.printf("%s\n", o.paint(bold, "justonce "+version()))
 	row("gateway", url)
-	row("ledger", c.Store)
+	ledger := c.Store
+	if stats, err := runner.Stats(ctx); err == nil {
+		n := int64(0)
+		for _, m := range stats.Count {
+			n += m
+		}
+		if n > 0 {
+			ledger += fmt.Sprintf("  (%d operations from before, %d wait for a person)", n, stats.Count[justonce.Review])
+		}
+	}
+	row("ledger", ledger)
+	tools, _ := runner.Tools(ctx)
+	names := make([]string, len(tools))
+	for i, t := range tools {
+		names[i] = t.Name
+	}
+	if len(names) == 0 {
+		row("tools", o.paint(yellow, "none: declare them in justonce.yaml"))
+	} else {
+		row("tools", strings.Join(names, ", "))
+	}
 	if c.sandboxURL == "" {
 		return
 	}
@@ -151,9 +174,20 @@ try it: break the provider's next answer, pay, and pay again
     %[1]s/v1/tool-calls
   curl %[2]s/effects/count
 
-then: justonce ls%[3]s · justonce show shop-1:order-123:pay-v1%[3]s · justonce explain payment '{…}'%[3]s
+then: justonce ls%[3]s · justonce show shop-1:order-123:pay-v1%[3]s · justonce tools%[3]s
 
 `, url, c.sandboxURL, at)
+}
+
+// findings are the warnings about the file, also about the environment it is
+// used in.
+func (c *serveCmd) findings(cat *catalog.Catalog) []catalog.Finding {
+	if c.Config != "" && fileThere(c.Config) {
+		if all, err := catalog.CheckFile(c.Config, &catalog.Options{Connectors: connectors(nil), LookupEnv: c.lookupEnv}); err == nil {
+			return all
+		}
+	}
+	return cat.Findings()
 }
 
 func (c *serveCmd) logger(o *output) (*slog.Logger, error) {

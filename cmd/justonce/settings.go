@@ -59,6 +59,12 @@ func (c *serveCmd) load() (*catalog.Catalog, error) {
 		cat, err = catalog.Load(name, opts)
 		return cat, catalogError(err)
 	}
+	if c.sandboxURL == "" {
+		if cat == nil {
+			return catalog.Parse("no catalog", []byte("tools: {}"), opts)
+		}
+		return cat, nil
+	}
 	return catalog.Parse("the sandbox's catalog", defaultCatalog, opts)
 }
 
