@@ -129,6 +129,11 @@ func TestChaos(t *testing.T) {
 		g.run()
 	}
 	clients.Wait()
+	fired, err := c.sandbox.Fired(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("faults that struck: %v; %d times kill -9", fired, *chaosKills)
 	if err := c.sandbox.Disarm(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +303,4 @@ func (c *chaos) count() {
 	}
 	t.Logf("%d intents, %d requests of which %d got no answer, %d operations, %d effects, %d duplicates; %v",
 		*chaosOperations, c.requests.Load(), c.down.Load(), len(recorded), len(effects), duplicates, states)
-	if fired, err := c.sandbox.Fired(context.Background()); err == nil {
-		t.Logf("faults: %v", fired)
-	}
 }
