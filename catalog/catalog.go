@@ -74,6 +74,7 @@ type Catalog struct {
 
 	set      map[string]bool
 	tools    []*tool
+	toolsAt  Position
 	findings []Finding
 	secrets  *Secrets
 }
@@ -185,6 +186,10 @@ func parse(name string, data []byte, opt *Options) (*Catalog, []Finding) {
 		}
 	}
 	c.literalSecrets(root, found)
+	c.toolsAt = Position{File: name}
+	if m := root.member("tools"); m != nil {
+		c.toolsAt = m.at
+	}
 	if tools := root.get("tools"); tools != nil && tools.kind != kindNull {
 		if tools.kind != kindMap {
 			d.bad(tools, "tools: it must be a mapping from names to tools, not %s", tools.kind)

@@ -215,6 +215,41 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
+func TestParseSize(t *testing.T) {
+	t.Parallel()
+	const no = -99
+	for s, want := range map[string]int64{"0": 0, "4096": 4096, "4MiB": 4 << 20, "4 MiB": 4 << 20, "2KB": 2000, "7B": 7, "1GiB": 1 << 30, "-1": -1, "-1MB": -1e6,
+		"": no, "MiB": no, "4M": no, "4mib": no, "1.5MiB": no, "1e6": no, "4MiBMiB": no, "99999999999GiB": no, "x": no, "0x10": no} {
+		got, err := catalog.ParseSize(s)
+		if err != nil {
+			got = no
+		}
+		if got != want {
+			t.Errorf("%q: %v, want %v", s, got, want)
+		}
+	}
+}
+
+// What tools share by an alias is told once, with all their names.
+func TestSharedFinding(t *testing.T) {
+	t.Parallel()
+	found := catalog.Check("t.yaml", []byte(`
+x-headers: &auth {Authorization: "Bearer ${env:NONE}"}
+tools:
+  a: {effect: read, http: {request: {url: http://x/, headers: *auth}}}
+  b: {effect: read, http: {request: {url: http://x/, headers: *auth}}}
+  c: {effect: read, allow: [secret-missing], http: {request: {url: http://x/, headers: *auth}}}
+`), &catalog.Options{LookupEnv: func(string) (string, bool) { return "", false }})
+	var got []string
+	for _, f := range found {
+		got = append(got, f.String())
+	}
+	want := []string{"t.yaml:2:34: warning: tools a, b: the environment variable NONE is not set (set it where justonce runs) [secret-missing]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestFindingJSON(t *testing.T) {
 	t.Parallel()
 	found := catalog.Check("t.yaml", []byte("listn: x\n"), nil)

@@ -12,10 +12,11 @@ import (
 // Check reads a catalog as [Parse] does and returns everything that was found,
 // in the order of the file: what makes it unusable and what somebody may
 // regret. Besides, it looks whether the secrets that the file refers to can be
-// had. An empty result means that the file is as it should be.
+// had, and whether there are any tools. An empty result means that the file is as it should be.
 func Check(name string, data []byte, o *Options) []Finding {
 	c, found := parse(name, data, o)
 	all := &findings{list: found}
+	c.toolless(all)
 	for _, t := range c.tools {
 		c.unreachable(t, all)
 	}
@@ -30,6 +31,15 @@ func CheckFile(path string, o *Options) ([]Finding, error) {
 		return nil, fmt.Errorf("reading the catalog: %w", err)
 	}
 	return Check(path, data, o), nil
+}
+
+// toolless finds that there is nothing to call: no tool is declared, and the
+// sandbox, which has some, is not asked for.
+func (c *Catalog) toolless(found *findings) {
+	sandbox := c.Settings.Sandbox != "" && c.Settings.Sandbox != "off"
+	if len(c.tools) == 0 && !sandbox && len(errorsOf(found.list)) == 0 {
+		found.add("no-tools", c.toolsAt, "", "add one under tools", "it declares no tools")
+	}
 }
 
 // unreachable finds the references of a tool that have no value now.
@@ -81,6 +91,7 @@ func lint(c *Catalog, found *findings) {
 		k.argumentRules()
 		k.policyRules()
 		k.lookupRules()
+		k.referenceRules()
 		k.keyRules()
 		if t.recorded() {
 			k.moneyRules()

@@ -21,6 +21,8 @@ type Finding struct {
 	Rule     string   `json:"rule"` // the id of one of [Rules]
 	Severity Severity `json:"severity"`
 	Position
+	// Tool is the tool's name. Where several share what is wrong, as by an alias,
+	// it is all of them: "a, b".
 	Tool    string `json:"tool,omitempty"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"` // what to do
@@ -30,7 +32,10 @@ type Finding struct {
 func (f Finding) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s: ", f.Position, f.Severity)
-	if f.Tool != "" {
+	switch {
+	case strings.Contains(f.Tool, ", "):
+		fmt.Fprintf(&b, "tools %s: ", f.Tool)
+	case f.Tool != "":
 		fmt.Fprintf(&b, "tool %s: ", f.Tool)
 	}
 	b.WriteString(f.Message)
@@ -73,13 +78,33 @@ func (c *findings) yaml(err error) {
 	}
 }
 
-// sorted returns the findings by place.
+// sorted returns the findings by place, the same one of several tools once.
 func (c *findings) sorted() []Finding {
 	list := slices.Clone(c.list)
 	slices.SortStableFunc(list, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Rule, b.Rule))
 	})
-	return slices.Compact(list)
+	return merged(list)
+}
+
+func merged(list []Finding) []Finding {
+	var out []Finding
+	first := map[Finding]int{}
+	names := map[int][]string{}
+	for _, f := range list {
+		of := f
+		of.Tool = ""
+		i, dup := first[of]
+		if !dup {
+			i = len(out)
+			first[of], out = i, append(out, of)
+		}
+		if f.Tool != "" && !slices.Contains(names[i], f.Tool) {
+			names[i] = append(names[i], f.Tool)
+			out[i].Tool = strings.Join(names[i], ", ")
+		}
+	}
+	return out
 }
 
 func errorsOf(list []Finding) []Finding {

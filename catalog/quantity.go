@@ -76,22 +76,27 @@ var units = map[string]int64{"B": 1, "KB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1 <
 
 // parseSize reads a whole number, and if sized also text such as 4MiB.
 func parseSize(n *node, sized bool) (int64, error) {
-	text, factor := n.text, int64(1)
-	switch {
-	case n.kind == kindNumber:
-	case n.kind == kindText && sized:
-		digits := strings.TrimRight(text, "BKMGi")
-		f, ok := units[strings.TrimSpace(text[len(digits):])]
-		if !ok {
-			return 0, strconv.ErrSyntax
-		}
-		text, factor = strings.TrimSpace(digits), f
-	default:
-		return 0, strconv.ErrSyntax
+	if n.kind == kindNumber || n.kind == kindText && sized && strings.HasSuffix(n.text, "B") {
+		return ParseSize(n.text)
 	}
-	i, err := strconv.ParseInt(text, 10, 64)
+	return 0, errSize
+}
+
+var errSize = errors.New("it must be a number of bytes, or a size such as 4MiB")
+
+// ParseSize reads a size as catalogs write it: a whole number of bytes, or one
+// with a unit, B, KB, MB, GB, KiB, MiB or GiB, as in 4MiB. It may be negative.
+func ParseSize(s string) (int64, error) {
+	digits, factor := strings.TrimRight(s, "BKMGi"), int64(1)
+	if unit := s[len(digits):]; unit != "" {
+		if factor = units[unit]; factor == 0 {
+			return 0, errSize
+		}
+		digits = strings.TrimSpace(digits)
+	}
+	i, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || i > math.MaxInt64/factor || i < -math.MaxInt64/factor {
-		return 0, strconv.ErrRange
+		return 0, errSize
 	}
 	return i * factor, nil
 }

@@ -94,7 +94,7 @@ func (v *view) properties(n *node) []property {
 // open reports whether the object or array that n describes may have members
 // or elements that the schema does not name.
 func (v *view) open(n *node) bool {
-	open, named := false, false
+	open, named := false, v.closed(n)
 	v.parts(n, true, 0, func(n *node, _ bool) {
 		for _, m := range n.members {
 			switch m.name {
@@ -110,6 +110,20 @@ func (v *view) open(n *node) bool {
 		}
 	})
 	return open || !named
+}
+
+// closed reports whether the object that n describes certainly has no other
+// members than the schema names.
+func (v *view) closed(n *node) bool {
+	closed := false
+	v.parts(n, true, 0, func(n *node, sure bool) {
+		for _, name := range []string{"additionalProperties", "unevaluatedProperties"} {
+			if a := n.get(name); sure && a != nil && a.kind == kindBool && a.text == "false" {
+				closed = true
+			}
+		}
+	})
+	return closed
 }
 
 // elements returns the schema of an array's elements, or nil.
@@ -191,6 +205,15 @@ func (s *schema) names(tokens []string) []string {
 		return nil
 	}
 	v := s.view()
+	var names []string
+	for _, p := range v.properties(v.descend(tokens)) {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// descend returns the schema of what tokens point to, or nil.
+func (v *view) descend(tokens []string) *node {
 	n := v.root
 	for _, t := range tokens {
 		next := v.elements(n)
@@ -203,9 +226,5 @@ func (s *schema) names(tokens []string) []string {
 			return nil
 		}
 	}
-	var names []string
-	for _, p := range v.properties(n) {
-		names = append(names, p.name)
-	}
-	return names
+	return n
 }

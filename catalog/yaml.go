@@ -47,7 +47,8 @@ func parseYAML(file string, data []byte, maxBytes int) (n *node, err error) {
 	if perr != nil {
 		var e yaml.Error
 		if errors.As(perr, &e) && e.GetToken() != nil {
-			return nil, r.errorf(r.at(e.GetToken()), "%s", wording(e.GetMessage()))
+			at := r.at(e.GetToken())
+			return nil, &yamlError{at, wording(e.GetMessage()), flowHint(string(data), at.Line, e.GetMessage())}
 		}
 		return nil, r.errorf(Position{File: file}, "the file cannot be read as YAML")
 	}
@@ -88,6 +89,45 @@ func wording(m string) string {
 		}
 	}
 	return m
+}
+
+// flowHint says what to do about a template that stands without quotes in
+// {…} or […], whose brackets end it early; "" if the line has none.
+func flowHint(data string, line int, message string) string {
+	lines := strings.Split(data, "\n")
+	if line < 1 || line > len(lines) {
+		return ""
+	}
+	depth := 0
+	if strings.HasPrefix(message, "',' or ") { // the brackets may open further up
+		depth = 1
+	}
+	quote, before := byte(0), byte(0) // before is what a value may follow
+	for s := lines[line-1]; s != ""; s = s[1:] {
+		c := s[0]
+		switch {
+		case quote != 0:
+			if c == '\\' && quote == '"' && len(s) > 1 {
+				s = s[1:]
+			} else if c == quote {
+				quote = 0
+			}
+			before = 'x'
+			continue
+		case strings.HasPrefix(s, "${") && depth > 0:
+			return `in {…} and […] write it in quotes, as in "${args.a}"`
+		case (c == '"' || c == '\'') && strings.IndexByte("\x00{[,:-", before) >= 0:
+			quote = c
+		case c == '{' || c == '[':
+			depth++
+		case c == '}' || c == ']':
+			depth--
+		}
+		if c != ' ' {
+			before = c
+		}
+	}
+	return ""
 }
 
 func invalidUTF8(b []byte) int {

@@ -57,7 +57,11 @@ func (c *checkCmd) Run(_ context.Context, o *output) error {
 		if f.Severity == catalog.SeverityError {
 			colour = red
 		}
-		o.printf("%s: %s %s %s\n", f.Position, o.paint(colour, string(f.Severity)+":"), f.Message, o.paint(dim, "["+f.Rule+"]"))
+		tool := ""
+		if f.Tool != "" {
+			tool = f.Tool + ": "
+		}
+		o.printf("%s: %s %s %s\n", f.Position, o.paint(colour, string(f.Severity)+":"), tool+f.Message, o.paint(dim, "["+f.Rule+"]"))
 		if f.Hint != "" {
 			o.printf("  %s\n", o.paint(dim, f.Hint))
 		}
@@ -67,6 +71,8 @@ func (c *checkCmd) Run(_ context.Context, o *output) error {
 		o.printf("%s cannot be used\n", c.File)
 	case len(findings) == 0:
 		o.printf("%s is fine\n", c.File)
+	case len(findings) == 1:
+		o.printf("%s can be used, with one warning\n", c.File)
 	default:
 		o.printf("%s can be used, with %d warnings\n", c.File, len(findings))
 	}

@@ -89,6 +89,7 @@ func run(ctx context.Context, args []string, w *world) (code int) {
 	parser, err := kong.New(&c,
 		kong.Name("justonce"), kong.Description(description),
 		kong.Vars{"default_url": defaultURL},
+		spans,
 		kong.Writers(w.stdout, w.stderr),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),

@@ -29,8 +29,8 @@ type serveCmd struct {
 	SandboxListen string         `help:"The sandbox's address. Defaults to 127.0.0.1:7412." env:"JUSTONCE_SANDBOX_LISTEN" placeholder:"ADDR"`
 	DefaultWait   *time.Duration `help:"How long a call waits that does not say, in whole seconds up to 60s; 0: not at all. Defaults to 30s." env:"JUSTONCE_DEFAULT_WAIT" placeholder:"TIME"`
 	Concurrency   *int           `help:"Attempts at a time that nobody waits for. Defaults to 256." env:"JUSTONCE_CONCURRENCY" placeholder:"N"`
-	ResultLimit   *int           `help:"Greatest result that is kept whole, in bytes. Defaults to 1 MiB." env:"JUSTONCE_RESULT_LIMIT" placeholder:"BYTES"`
-	CacheBytes    *int           `help:"Memory for replays without the ledger; negative: none. Defaults to 8 MiB." env:"JUSTONCE_CACHE_BYTES" placeholder:"BYTES"`
+	ResultLimit   *size          `help:"Greatest result that is kept whole, in bytes. Defaults to 1 MiB." env:"JUSTONCE_RESULT_LIMIT" placeholder:"BYTES"`
+	CacheBytes    *size          `help:"Memory for replays without the ledger; negative: none. Defaults to 8 MiB." env:"JUSTONCE_CACHE_BYTES" placeholder:"BYTES"`
 	Poll          *time.Duration `help:"How often to look for what is due. Defaults to 500ms." env:"JUSTONCE_POLL" placeholder:"TIME"`
 	Worker        string         `help:"Names the process in histories. Defaults to host and pid." env:"JUSTONCE_WORKER"`
 	LogLevel      string         `help:"debug, info, warn or error. Defaults to info." env:"JUSTONCE_LOG_LEVEL" placeholder:"LEVEL"`
@@ -74,7 +74,7 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	}
 	metrics := gateway.NewMetrics()
 	runner, err := justonce.New(store, &justonce.RunnerOptions{
-		Tools: tools, ResultLimit: *c.ResultLimit, CacheBytes: *c.CacheBytes, Concurrency: *c.Concurrency,
+		Tools: tools, ResultLimit: int(*c.ResultLimit), CacheBytes: int(*c.CacheBytes), Concurrency: *c.Concurrency,
 		Poll: *c.Poll, Worker: c.Worker, Logger: log, Observer: metrics.Observer(),
 	})
 	if err != nil {

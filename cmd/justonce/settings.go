@@ -121,6 +121,12 @@ func (c *serveCmd) fill(cat *catalog.Catalog) error {
 			from(flag, false, "0", func(v string) (err error) { **p, err = strconv.Atoi(v); return })
 		}
 	}
+	bytes := func(flag string, p **size) {
+		if *p == nil {
+			*p = new(size)
+			from(flag, false, "0", func(v string) error { return (*p).UnmarshalText([]byte(v)) })
+		}
+	}
 	span := func(flag string, p **time.Duration, def string) {
 		if *p == nil {
 			*p = new(time.Duration)
@@ -135,7 +141,6 @@ func (c *serveCmd) fill(cat *catalog.Catalog) error {
 	refuse("concurrency", c.Concurrency != nil && *c.Concurrency < 1, "be 1 or more")
 	refuse("result-limit", c.ResultLimit != nil && *c.ResultLimit < 1, "be more than nothing")
 	refuse("cache-bytes", c.CacheBytes != nil && *c.CacheBytes == 0, "not be 0; a negative size turns the cache off")
-	refuse("default-wait", c.DefaultWait != nil && *c.DefaultWait < 0, "not be negative; 0 is not at all")
 	refuse("poll", c.Poll != nil && *c.Poll <= 0, "be more than nothing")
 	text("store", &c.Store, "justonce.db")
 	text("listen", &c.Listen, "127.0.0.1:7411")
@@ -145,8 +150,8 @@ func (c *serveCmd) fill(cat *catalog.Catalog) error {
 	text("log-level", &c.LogLevel, "info")
 	text("log-format", &c.LogFormat, "text")
 	number("concurrency", &c.Concurrency)
-	number("result-limit", &c.ResultLimit)
-	number("cache-bytes", &c.CacheBytes)
+	bytes("result-limit", &c.ResultLimit)
+	bytes("cache-bytes", &c.CacheBytes)
 	span("default-wait", &c.DefaultWait, "30s")
 	span("poll", &c.Poll, "0s")
 	return bad
