@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,7 +185,9 @@ then: justonce ls%[3]s · justonce show shop-1:order-123:pay-v1%[3]s · justonce
 func (c *serveCmd) findings(cat *catalog.Catalog) []catalog.Finding {
 	if c.Config != "" && fileThere(c.Config) {
 		if all, err := catalog.CheckFile(c.Config, &catalog.Options{Connectors: connectors(nil), LookupEnv: c.lookupEnv}); err == nil {
-			return all
+			return slices.DeleteFunc(all, func(f catalog.Finding) bool {
+				return f.Rule == "no-tools" && c.sandboxURL != "" // it has the sandbox's
+			})
 		}
 	}
 	return cat.Findings()
