@@ -42,8 +42,9 @@ type writer struct {
 	err        error     // of Close
 }
 
-// maxGroup bounds a transaction, so that other processes get their turn.
-const maxGroup = 1024
+// maxGroup bounds a transaction, so that other processes get their turn and
+// callers work while the writer does.
+const maxGroup = 256
 
 // statements of the writer's connection.
 type statements struct {
