@@ -42,9 +42,8 @@ type writer struct {
 	err        error     // of Close
 }
 
-// maxGroup bounds a transaction, so that other processes get their turn and
-// callers work while the writer does.
-const maxGroup = 256
+// maxGroup bounds a transaction, so that other processes get their turn.
+const maxGroup = 1024
 
 // statements of the writer's connection.
 type statements struct {
