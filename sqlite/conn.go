@@ -69,14 +69,7 @@ func connect(path string, cacheKiB int, busy time.Duration) (_ *sqlite.Conn, err
 	return conn, nil
 }
 
-// queryInt returns the first column of the first row.
-func queryInt(conn *sqlite.Conn, query string) (n int64, err error) {
-	err = sqlitex.ExecuteTransient(conn, query, &sqlitex.ExecOptions{
-		ResultFunc: func(stmt *sqlite.Stmt) error { n = stmt.ColumnInt64(0); return nil },
-	})
-	return n, err
-}
-
+// queryText returns the first column of the first row.
 func queryText(conn *sqlite.Conn, query string) (s string, err error) {
 	err = sqlitex.ExecuteTransient(conn, query, &sqlitex.ExecOptions{
 		ResultFunc: func(stmt *sqlite.Stmt) error { s = stmt.ColumnText(0); return nil },

@@ -114,9 +114,8 @@ func migrateOnce(conn *sqlite.Conn, path string) (done bool, err error) {
 // changes nothing.
 func schemaVersion(conn *sqlite.Conn, path string) (int, error) {
 	var id, version, tables int64
-	var err error
 	// One statement, so that no other process can come between.
-	err = sqlitex.ExecuteTransient(conn, `SELECT
+	err := sqlitex.ExecuteTransient(conn, `SELECT
 		(SELECT application_id FROM pragma_application_id),
 		(SELECT user_version FROM pragma_user_version),
 		(SELECT count(*) FROM sqlite_schema)`, &sqlitex.ExecOptions{

@@ -44,7 +44,6 @@ type request struct {
 	idHash    int64 // of the identity, if there is one
 	exclusive bool
 	place     place // a hint for updates; where the row is when it is done
-	arrived   justonce.Entry
 
 	due     justonce.Due
 	advance func(*justonce.Operation, time.Time) ([]justonce.Entry, bool)
