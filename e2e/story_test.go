@@ -29,7 +29,7 @@ func newStage(t *testing.T) *stage {
 	t.Parallel()
 	dir := t.TempDir()
 	provider, gateway := address(t), address(t)
-	start(t, "http://"+provider+"/effects/count", binary, "sandbox", "--listen", provider)
+	start(t, "http://"+provider+"/effects/count", binary, "sandbox", "--listen", provider, "--jobs-by-hand")
 	return &stage{t: t, url: "http://" + gateway,
 		provider: sandbox.Client{URL: "http://" + provider, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}},
 		gateway: start(t, "http://"+gateway+"/readyz", binary, "serve", "--config", "testdata/chaos.yaml",
@@ -256,4 +256,40 @@ func TestStory_ThreeTests(t *testing.T) {
 			s.effects(tool.name, before+1)
 		})
 	}
+}
+
+// A long-running job: started once, a duplicate gets the progress, and what
+// was started before a crash is polled to its end after it.
+func TestStory_Job(t *testing.T) {
+	s := newStage(t)
+	const args = `{"export_id":"e1","format":"csv"}`
+	for i := range 2 {
+		v := s.call("", sandbox.Job, args, "Prefer", "wait=1")
+		if v.Status != http.StatusAccepted || v.State != "running" || v.Reference == "" || v.Joined != (i > 0) {
+			t.Errorf("call %d: %d %s", i, v.Status, v.raw)
+		}
+	}
+	s.gateway.kill()
+	s.gateway.run()
+	v := s.call("", sandbox.Job, args, "Prefer", "wait=1")
+	if v.State != "running" {
+		t.Errorf("after the crash: %s", v.raw)
+	}
+	if err := s.provider.FinishJob(context.Background(), v.Reference, sandbox.JobUpdate{Status: sandbox.JobDone}); err != nil {
+		t.Fatal(err)
+	}
+	if v = s.get(v.Key, "?wait=30s"); v.State != "succeeded" {
+		t.Errorf("once the job is done: %s", v.raw)
+	}
+	if again := s.call("", sandbox.Job, args); !again.Replayed || string(again.Result) != string(v.Result) {
+		t.Errorf("again: %s", again.raw)
+	}
+
+	// The answer to the start is lost: found, and polled.
+	s.inject(sandbox.Fault{Service: sandbox.Job, Kind: sandbox.LostReply})
+	lost := s.call("lost", sandbox.Job, `{"export_id":"e2"}`, "Prefer", "wait=5")
+	if lost.State != "running" || lost.Reference == "" {
+		t.Errorf("a lost start: %s", lost.raw)
+	}
+	s.effects(sandbox.Job, 2)
 }

@@ -14,11 +14,12 @@ import (
 )
 
 type sandboxCmd struct {
-	Listen  string        `help:"The address; loopback only." default:"127.0.0.1:7412" env:"JUSTONCE_SANDBOX_LISTEN"`
-	Journal string        `help:"Keep the effects in this file, so that a restarted sandbox still counts them." placeholder:"FILE"`
-	Window  time.Duration `help:"How long payments remember an idempotency key." default:"24h"`
-	MailLag time.Duration `help:"How long until a mail is listed."`
-	Seed    uint64        `help:"Seed of the faults' choices; 0: a new one."`
+	Listen     string        `help:"The address; loopback only." default:"127.0.0.1:7412" env:"JUSTONCE_SANDBOX_LISTEN"`
+	Journal    string        `help:"Keep the effects in this file, so that a restarted sandbox still counts them." placeholder:"FILE"`
+	Window     time.Duration `help:"How long payments remember an idempotency key." default:"24h"`
+	MailLag    time.Duration `help:"How long until a mail is listed."`
+	JobsByHand bool          `help:"Jobs end by POST /jobs/{id}/finish only. Otherwise after ten seconds."`
+	Seed       uint64        `help:"Seed of the faults' choices; 0: a new one."`
 }
 
 func (*sandboxCmd) Help() string {
@@ -37,7 +38,11 @@ Examples:
 }
 
 func (c *sandboxCmd) Run(ctx context.Context, o *output) error {
-	p, err := sandbox.New(&sandbox.Options{Journal: c.Journal, Window: c.Window, MailLag: c.MailLag, Seed: c.Seed})
+	jobs := time.Duration(0)
+	if c.JobsByHand {
+		jobs = -1
+	}
+	p, err := sandbox.New(&sandbox.Options{JobDuration: jobs, Journal: c.Journal, Window: c.Window, MailLag: c.MailLag, Seed: c.Seed})
 	if err != nil {
 		return err
 	}
