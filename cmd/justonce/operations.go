@@ -263,7 +263,7 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 	}
 	row := func(name, value string) {
 		if value != "" {
-			o.printf("  %s %s\n", o.paint(dim, fmt.Sprintf("%-11s", name)), printable(value))
+			o.printf("  %s %s\n", o.paint(dim, fmt.Sprintf("%-12s", name)), printable(value))
 		}
 	}
 	o.printf("%s  %s\n", o.paint(bold, op.Key), o.paint(stateColour(op.State), state))
@@ -273,7 +273,11 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 	row("reference", op.Reference)
 	row("fingerprint", op.Fingerprint)
 	if op.Failure != nil {
-		row("failure", failureText(op.Failure))
+		name := "failure"
+		if op.State.Open() {
+			name = "last failure"
+		}
+		row(name, failureText(op.Failure))
 	}
 	row("note", op.Note)
 	row("result", string(op.Result))
@@ -289,7 +293,7 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 			o.printf(" %s", e.Outcome)
 		}
 		if e.Fence > 0 && e.Kind != justonce.EntryDecision {
-			o.printf(" %s", o.paint(dim, fmt.Sprintf("#%d", e.Fence)))
+			o.printf(" %s", o.paint(dim, fmt.Sprintf("fence %d", e.Fence)))
 		}
 		o.printf(" → %s", o.paint(stateColour(e.State), string(e.State)))
 		var extra []string
@@ -307,7 +311,9 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 			add(failureText(e.Failure))
 		}
 		for _, k := range sortedKeys(e.Evidence) {
-			add(k + "=" + e.Evidence[k])
+			if v := e.Evidence[k]; e.Failure == nil || !strings.Contains(e.Failure.Message, v) { // said already
+				add(k + "=" + v)
+			}
 		}
 		if len(extra) > 0 {
 			o.printf("  %s", o.paint(dim, printable(strings.Join(extra, ", "))))

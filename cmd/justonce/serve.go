@@ -81,6 +81,7 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
+	warnOfStranded(ctx, log, runner)
 	ln, err := listen(c.Listen, "--listen")
 	if err != nil {
 		return errors.Join(err, store.Close())
@@ -178,6 +179,28 @@ try it: break the provider's next answer, pay, and pay again
 then: justonce ls%[3]s · justonce show shop-1:order-123:pay-v1%[3]s · justonce tools%[3]s
 
 `, url, c.sandboxURL, at)
+}
+
+// warnOfStranded says so if operations wait for tools that nobody declares any
+// more: no worker of this process takes them up.
+func warnOfStranded(ctx context.Context, log *slog.Logger, runner *justonce.Runner) {
+	tools, err := runner.Tools(ctx)
+	if err != nil {
+		return
+	}
+	page, err := runner.List(ctx, justonce.Filter{States: []justonce.State{justonce.Pending, justonce.Running, justonce.Unknown}, Limit: 1000})
+	if err != nil {
+		return
+	}
+	stranded := map[string]int{}
+	for _, op := range page.Operations {
+		if !slices.ContainsFunc(tools, func(t justonce.ToolInfo) bool { return t.Name == op.Tool }) {
+			stranded[op.Tool]++
+		}
+	}
+	for _, tool := range sortedKeys(stranded) {
+		log.Warn("operations wait for a tool that is not declared", "tool", tool, "operations", stranded[tool], "hint", "declare it again, or see: justonce ls --tool "+tool)
+	}
 }
 
 // findings are the warnings about the file, also about the environment it is
