@@ -145,7 +145,7 @@ func (c *lsCmd) Run(ctx context.Context, o *output) error {
 	row := func(colour, state, name, age, tries, k, reference string) {
 		o.printf("%s  %s  %4s  %5s  %s  %s\n", o.paint(colour, pad(state, 9)), pad(name, tool), age, tries, pad(k, key), reference)
 	}
-	row(dim, "STATE", "TOOL", "AGE", "TRIES", "KEY", "REFERENCE")
+	o.printf("%s\n", o.paint(dim, fmt.Sprintf("STATE      %s  %4s  %5s  %s  REFERENCE", pad("TOOL", tool), "AGE", "TRIES", pad("KEY", key))))
 	for _, op := range page.Operations {
 		row(stateColour(op.State), string(op.State), op.Tool, age(time.Since(op.CreatedAt)), strconv.Itoa(op.Attempts), op.Key, printable(op.Reference))
 	}
