@@ -44,7 +44,7 @@ func (c *cache) get(ref Ref, now func() time.Time) *Operation {
 	s.mu.RLock()
 	op := s.ops[ref]
 	s.mu.RUnlock()
-	if op != nil && !op.DedupeUntil.IsZero() && !op.DedupeUntil.After(now()) {
+	if op != nil && !op.DedupeUntil.IsZero() && op.outlived(now()) {
 		return nil
 	}
 	return op

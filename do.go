@@ -64,6 +64,12 @@ func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
 	if op := r.cache.get(in.Ref, r.store.Now); op != nil {
 		return r.met(ctx, t, c, in, op, MatchKey)
 	}
+	if g, ok := r.store.(Guesser); ok && g.MayHave(in.Ref) {
+		op, err := r.store.Get(ctx, in.Ref)
+		if err == nil && op.State.Ended() && op.Fingerprint == in.Fingerprint && !op.outlived(r.store.Now()) {
+			return r.met(ctx, t, c, in, op, MatchKey)
+		}
+	}
 	if err := t.validate(c); err != nil {
 		return nil, err
 	}
@@ -71,7 +77,6 @@ func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
 		return nil, err
 	}
 	defer r.underway.Done()
-
 	return r.arrive(ctx, t, c, in)
 }
 

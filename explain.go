@@ -71,9 +71,7 @@ func (r *Runner) Explain(ctx context.Context, c Call) (*Explanation, error) {
 
 // find returns the operation that in would meet now, or nil.
 func (r *Runner) find(ctx context.Context, in *Intent) (*Operation, Match, error) {
-	over := func(op *Operation) bool {
-		return op.State.Ended() && !op.DedupeUntil.IsZero() && !op.DedupeUntil.After(r.store.Now())
-	}
+	over := func(op *Operation) bool { return op.outlived(r.store.Now()) }
 	switch op, err := r.store.Get(ctx, in.Ref); {
 	case err == nil && !over(op):
 		return op, MatchKey, nil

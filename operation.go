@@ -74,6 +74,11 @@ type Operation struct {
 	Version int64
 }
 
+// outlived reports whether op no longer answers for its key and identity.
+func (op *Operation) outlived(now time.Time) bool {
+	return op.State.Ended() && !op.DedupeUntil.IsZero() && !op.DedupeUntil.After(now)
+}
+
 // A Failure tells what went wrong, in words made for the caller.
 type Failure struct {
 	Code    string `json:"code"`

@@ -80,6 +80,15 @@ type Store interface {
 	Close() error
 }
 
+// A Guesser is a [Store] that can tell without reading whether it may have an
+// operation. Optional: duplicates are then answered by a Get before anything is
+// prepared for a Begin. It is a hint; Begin alone decides what is new.
+type Guesser interface {
+	// MayHave is quick. False costs a duplicate a little more, true a new call a
+	// read.
+	MayHave(ref Ref) bool
+}
+
 // An Arrival is what [Store.Begin] found.
 type Arrival struct {
 	Fresh     bool       // recorded by this call

@@ -10,6 +10,16 @@ import (
 	"zombiezen.com/go/sqlite"
 )
 
+// MayHave implements [justonce.Guesser] with the filter of what this process
+// has seen. Where others write to the file Begin reads by itself, and MayHave is
+// always false.
+func (s *Store) MayHave(ref justonce.Ref) bool {
+	if !s.seen.ready.Load() || s.seen.others.Load() {
+		return false
+	}
+	return s.seen.maybe(s.hash.key(ref.Tenant, ref.Key))
+}
+
 // Get implements [justonce.Store].
 func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation, error) {
 	if err := ctx.Err(); err != nil {

@@ -66,6 +66,7 @@ type Store struct {
 	closeErr  error
 }
 
+var _ justonce.Guesser = (*Store)(nil)
 var _ justonce.Store = (*Store)(nil)
 
 // Open opens the ledger in the file at path, which is created or migrated if
