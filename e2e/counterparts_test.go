@@ -102,6 +102,10 @@ func TestCounterpart_StripeAnswerCut(t *testing.T) {
 			g.run()
 			v = mustRequest(t, http.MethodGet, gateway+"/v1/tool-calls/key-4?wait=60s", "")
 		} else {
+			await(t, 30*time.Second, "the answer to be cut", func() bool {
+				h := mustRequest(t, http.MethodGet, fmt.Sprintf("%s/v1/tool-calls/key-%d/history", gateway, i), "")
+				return strings.Contains(string(h.raw), `"outcome":"unknown"`)
+			})
 			heal()
 			wg.Wait()
 		}
