@@ -160,7 +160,7 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 // nobody has to declare tools to settle what a library left in review. What is
 // to be sent waits for a process that has the tool.
 func standIn(op *Operation) *registered {
-	t := &Tool{Name: op.Tool, DedupeFor: 24 * time.Hour, Policy: Policy{}.WithDefaults()}
+	t := &Tool{Name: op.Tool, Dedupe: Strict, DedupeFor: 24 * time.Hour, Policy: Policy{}.WithDefaults()}
 	if len(op.WireKey) != 32 {
 		t.WireKey = WireKeyRaw
 	}

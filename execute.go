@@ -325,7 +325,7 @@ func (r *Runner) apply(t *registered, op *Operation, rep report) (*Operation, En
 	now := r.store.Now()
 	ev, entry := rep.event, rep.entry
 	next := shallow(op)
-	late := ev.Fence != op.Fence || op.LeaseUntil.IsZero()
+	late := op.late(ev.Fence)
 	status, _, err := r.transition(op.Status, ev, t.Policy, now)
 	if err == nil {
 		next.Status = status
@@ -374,8 +374,7 @@ func (t *Tool) keepFor(op *Operation, now time.Time) {
 	switch {
 	case !op.State.Ended():
 		op.DedupeUntil = time.Time{}
-	case op.KeySource == KeyGiven, op.KeySource == KeyInherited, t.Dedupe == UntilDelivered:
-	default:
+	case op.KeySource.derived() && t.Dedupe == Strict:
 		op.DedupeUntil = now.Add(t.DedupeFor)
 	}
 }

@@ -42,7 +42,7 @@ type Intent struct {
 	IdentityValues [][]byte
 }
 
-// Identify works out which operation a call of t means. It is what
+// identify works out which operation a call of t means. It is what
 // [Runner.Do] does on arrival, for tools that explain a key. The error is an
 // *[InvalidError].
 func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {

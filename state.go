@@ -106,6 +106,11 @@ type Status struct {
 // Leased reports whether somebody holds the right to act at now.
 func (s *Status) Leased(now time.Time) bool { return now.Before(s.LeaseUntil) }
 
+// late reports whether a report under fence comes from somebody who no longer
+// holds the operation. A holder whose lease ran out but whom nobody replaced is
+// not late.
+func (s *Status) late(fence int64) bool { return fence != s.Fence || s.LeaseUntil.IsZero() }
+
 // IsDue reports whether a worker may claim the operation at now.
 func (s *Status) IsDue(now time.Time) bool {
 	return s.State.Open() && !s.Due.IsZero() && !s.Due.After(now) && !s.Leased(now)

@@ -286,7 +286,7 @@ func (t *table) leaseExpired() (Status, Step, error) {
 
 func (t *table) released() (Status, Step, error) {
 	s := &t.s
-	if t.late() {
+	if t.s.late(t.e.Fence) {
 		return *s, StepNone, nil
 	}
 	s.LeaseUntil, s.Due = time.Time{}, t.now
@@ -319,17 +319,10 @@ func (t *table) contested() (Status, Step, error) {
 	return t.review()
 }
 
-// late reports whether the reporter no longer holds the operation. A holder
-// whose lease ran out but whom nobody replaced is not late.
-func (t *table) late() bool {
-	s := &t.s
-	return t.e.Fence != s.Fence || s.LeaseUntil.IsZero()
-}
-
 // attempted implements rules 2 to 4 for the reports of a send.
 func (t *table) attempted() (Status, Step, error) {
 	s := &t.s
-	if t.late() || s.State != Running || s.Accepted {
+	if t.s.late(t.e.Fence) || s.State != Running || s.Accepted {
 		return t.lateReport()
 	}
 	switch t.e.Kind {
@@ -421,7 +414,7 @@ func (t *table) contradicts() bool {
 func (t *table) lookedUp() (Status, Step, error) {
 	s, e := &t.s, &t.e
 	polled := s.State == Running && s.Accepted
-	if t.late() || (s.State != Unknown && !polled) {
+	if t.s.late(t.e.Fence) || (s.State != Unknown && !polled) {
 		return t.lateReport()
 	}
 	switch e.Kind {

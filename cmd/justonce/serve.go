@@ -40,7 +40,8 @@ type serveCmd struct {
 
 func (*serveCmd) Help() string {
 	return `Without arguments: a ledger in ./justonce.db, the gateway on 127.0.0.1:7411, and a
-sandbox provider with payment, ticket, mail, post and job tools to try it with.
+sandbox provider with payment, ticket, mail, post and job tools to try it with, whose
+effects are kept beside the ledger (justonce.db.sandbox.jsonl).
 Every flag has an environment variable and a key in justonce.yaml.
 
 Examples:
@@ -97,18 +98,18 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 		o.stop() // a second signal ends the process at once
 		log.Info("stopping; attempts under way have 30s to end, a second signal ends them at once")
 	})
-	return errors.Join(c.serve(ctx, o, runner, server, ln), store.Close())
+	return errors.Join(c.serve(ctx, o, runner, server, ln, path+".sandbox.jsonl"), store.Close())
 }
 
 // serve runs everything until ctx ends, and then stops it in order: requests,
 // worker, attempts under way, sandbox.
-func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner, server *gateway.Server, ln net.Listener) error {
+func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner, server *gateway.Server, ln net.Listener, journal string) error {
 	after, stopSandbox := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSandbox()
 	var sandboxDone errgroup.Group
 	if c.sandboxListener != nil {
 		// Beside the ledger, so that both remember the same after a restart.
-		p, err := sandbox.New(&sandbox.Options{Journal: c.Store + ".sandbox.jsonl"})
+		p, err := sandbox.New(&sandbox.Options{Journal: journal})
 		if err != nil {
 			return errors.Join(hint(err, "does another serve use this ledger? then share its sandbox: --sandbox URL"), ln.Close(), c.sandboxListener.Close())
 		}
