@@ -37,6 +37,8 @@ func (b *budget) sent(now time.Time, k OutcomeKind) {
 	switch k {
 	case OutcomeUnknown, OutcomeNotExecuted:
 		b.add(now, -1)
+	case OutcomeWithdrawn: // says nothing of the provider
+		b.add(now, 0)
 	default:
 		b.add(now, 1)
 	}

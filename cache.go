@@ -55,9 +55,6 @@ func (c *cache) put(op *Operation) {
 	if op.State != Succeeded || size > c.limit/4 {
 		return
 	}
-	if op.KeySource.derived() && op.DedupeUntil.IsZero() {
-		return // any process may be told that it was delivered
-	}
 	s := c.shard(op.Ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()

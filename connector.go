@@ -49,11 +49,14 @@ type Finder interface {
 // An Outcome is what a send proved. The zero value is unknown.
 type Outcome struct {
 	Kind OutcomeKind
-	// Result is the provider's answer as JSON (Succeeded), or the progress
-	// (Accepted). Anything that is not JSON is recorded as a JSON string; nil
-	// says that there was none.
+	// Result is the provider's answer as JSON (Succeeded, Rejected), or the
+	// progress (Accepted). Anything that is not JSON is recorded as a JSON
+	// string; nil says that there was none.
 	Result    json.RawMessage
 	Reference string // the provider's name for the effect or the job
+	// Note becomes the operation's Note when it succeeds: what a reader should
+	// know of the result. It is kept in the history of others.
+	Note string
 
 	// Failure is told to the caller of a rejected operation and kept as
 	// evidence of others.
@@ -75,9 +78,14 @@ const (
 	OutcomeRejected                       // the provider did not and will not
 	OutcomeNotExecuted                    // this send had no effect; another may
 	OutcomeAccepted                       // a long-running job was started
+	// OutcomeWithdrawn: this send certainly had no effect, and nobody shall
+	// repeat it unasked: the caller took it back before it was dispatched, or
+	// must come again with other credentials. The operation ends and gives way:
+	// the next equal call is a new one, also under the same given key.
+	OutcomeWithdrawn
 )
 
-var outcomeEvents = [...]EventKind{EventUnknown, EventSucceeded, EventRejected, EventNotExecuted, EventAccepted}
+var outcomeEvents = [...]EventKind{EventUnknown, EventSucceeded, EventRejected, EventNotExecuted, EventAccepted, EventWithdrawn}
 
 // Event returns the event of the outcome; out of range is unknown.
 func (k OutcomeKind) Event() EventKind {

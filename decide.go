@@ -113,9 +113,12 @@ func (r *Runner) Decide(ctx context.Context, ref Ref, d Decision) (*Answer, erro
 
 func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) {
 	now := r.store.Now()
-	t := r.tool(op.Tool)
+	t := r.toolOf(op)
 	if t == nil {
 		t = standIn(op)
+	}
+	if op.observed() && (d.Verdict == Retry || d.Verdict == Redrive) {
+		return nil, Entry{}, &TransitionError{State: op.State, Event: verdictEvents[d.Verdict], Why: "it was observed only, and is never sent"}
 	}
 	purged := op.Note == NotePurged
 	if purged && (d.Verdict == Retry || d.Verdict == Redrive) {
@@ -145,6 +148,9 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 	case Cancel:
 		next.Failure = &Failure{Code: string(ReasonCancelled), Message: d.Reason}
 	case Redrive:
+		if op.Result != nil && op.Digest != "" {
+			rep.result, next.Result = noResult, noResult // the answer to the former series
+		}
 		next.Series++
 		next.WireKey = t.wireKey(next)
 	}
@@ -167,22 +173,31 @@ func standIn(op *Operation) *registered {
 	return &registered{Tool: t}
 }
 
-// Delivered notes that the result of an operation reached its caller. For a
-// tool with Dedupe [UntilDelivered] the next equal call is then a new intent;
-// for others, for given keys and before the end nothing changes.
-func (r *Runner) Delivered(ctx context.Context, ref Ref) error {
-	ref = ref.withTenant()
+// Delivered notes that the result of op reached its caller. For a tool with
+// Dedupe [UntilDelivered] the next equal call is then a new intent; for others,
+// for given keys, before the end, and for an operation whose key a later one
+// has taken, nothing changes. op is what Do or Wait answered.
+func (r *Runner) Delivered(ctx context.Context, op *Operation) error {
+	if op.Key == "" {
+		return nil // not recorded
+	}
+	t := r.tool(op.Tool)
+	if t == nil || t.Dedupe != UntilDelivered || !op.KeySource.derived() {
+		return nil
+	}
+	ref := op.Ref.withTenant()
 	for {
-		op, err := r.store.Get(ctx, ref)
-		if err != nil {
+		now, err := r.store.Get(ctx, ref)
+		switch {
+		case errors.Is(err, ErrNotFound):
+			return nil // it gave way to one of the same identity under another key
+		case err != nil:
 			return err
-		}
-		t := r.tool(op.Tool)
-		if t == nil || t.Dedupe != UntilDelivered || !op.KeySource.derived() || !op.State.Ended() || !op.DedupeUntil.IsZero() {
+		case !now.CreatedAt.Equal(op.CreatedAt) || !now.State.Ended() || now.outlived(r.store.Now()):
 			return nil
 		}
-		op.DedupeUntil = r.store.Now()
-		switch err = r.store.Update(ctx, op); {
+		now.DedupeUntil = r.store.Now()
+		switch err = r.store.Update(ctx, now); {
 		case err == nil:
 			r.cache.drop(ref)
 			return nil

@@ -202,7 +202,7 @@ func (r *Runner) met(ctx context.Context, t *registered, c *Call, in *Intent, op
 	if !op.State.Open() {
 		a.Replayed = op.State.Ended()
 		a.Joined = !a.Replayed
-		r.cache.put(op)
+		r.remember(op)
 		return a, nil
 	}
 	a.Joined = true
@@ -282,9 +282,11 @@ func (r *Runner) pass(ctx context.Context, t *registered, c *Call, in *Intent) (
 	op.UpdatedAt = op.CreatedAt
 	switch out.Kind {
 	case OutcomeSucceeded, OutcomeAccepted:
-		op.State, op.Failure = Succeeded, nil
+		op.State, op.Failure, op.Note = Succeeded, nil, out.Note
 	case OutcomeRejected:
 		op.State, op.Reason = Failed, ReasonRejected
+	case OutcomeWithdrawn:
+		op.State, op.Reason, op.Note = Failed, ReasonCancelled, NoteWithdrawn
 	default:
 		op.State = Unknown
 	}

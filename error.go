@@ -101,6 +101,10 @@ func NotExecutedError(err error, retryAfter time.Duration) error {
 	return &outcomeError{kind: OutcomeNotExecuted, after: retryAfter, err: err}
 }
 
+// WithdrawnError marks err as proof that this attempt had no effect and that
+// nobody shall repeat it unasked: see [OutcomeWithdrawn]. For [Func] tools.
+func WithdrawnError(err error) error { return &outcomeError{kind: OutcomeWithdrawn, err: err} }
+
 func outcomeOf(err error) Outcome {
 	o := Outcome{Failure: &Failure{Code: "error", Message: err.Error()}}
 	if e := (*outcomeError)(nil); errors.As(err, &e) {

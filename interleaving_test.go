@@ -146,6 +146,8 @@ func models(narrow bool) []*model {
 	long := newModel("long-running", justonce.Policy{Capability: justonce.ByReference})
 	long.longRunning = true
 	long.policy.MaxAttempts, long.decisions = 2, 0
+	keyed := newModel("key then reference renewed", both.policy).renewing()
+	keyed.policy.MaxAttempts, keyed.decisions, keyed.faults = 2, 0, 0
 	all := []*model{
 		newModel("key", justonce.Policy{Capability: justonce.ByKey}),
 		both,
@@ -154,6 +156,9 @@ func models(narrow bool) []*model {
 		newModel("list", justonce.Policy{Capability: justonce.ByList}),
 		newModel("none", justonce.Policy{Capability: justonce.ByNothing}),
 		long,
+		newModel("reference renewed", justonce.Policy{Capability: justonce.ByReference}).renewing(),
+		newModel("none renewed", justonce.Policy{Capability: justonce.ByNothing}).renewing(),
+		keyed,
 	}
 	for _, m := range all {
 		if narrow {

@@ -13,8 +13,9 @@ import (
 //
 // What it takes for granted about the world:
 //   - A request leaves a worker before its lease ends (the runner looks at its
-//     clock) and has landed or died before lease end + settle; one that its
-//     worker gave up, before that moment + settle.
+//     clock) and has landed or died before lease end + settle, or where leases
+//     are renewed, before the end of the timeout + settle; one that its worker
+//     gave up, before that moment + settle.
 //   - A provider that honours keys remembers them for the window, counted from
 //     the first request that it saw.
 //   - A person decides truthfully, once nothing is under way any more.
@@ -61,7 +62,7 @@ type mworker struct {
 	phase   phase
 	op      int8
 	current bool // nobody claimed after it
-	lease   int8 // what its own clock says
+	lease   int8 // what its own clock says; once it was sent and where leases are renewed, the attempt's time
 	event   uint8
 	ref     int8
 	asked   int8
@@ -91,7 +92,7 @@ type mstate struct {
 
 var mEvents = []justonce.EventKind{"", justonce.EventReleased, justonce.EventSucceeded, justonce.EventRejected,
 	justonce.EventNotExecuted, justonce.EventAccepted, justonce.EventUnknown, justonce.EventFound,
-	justonce.EventFoundFailed, justonce.EventProgress, justonce.EventAbsent, justonce.EventLookupFailed}
+	justonce.EventFoundFailed, justonce.EventProgress, justonce.EventAbsent, justonce.EventLookupFailed, justonce.EventWithdrawn}
 
 const (
 	mReleased = iota + 1
@@ -105,6 +106,7 @@ const (
 	mProgress
 	mAbsent
 	mLookupFailed
+	mWithdrawn
 )
 
 // mFence is the fence of every row; older ones are all alike.
@@ -136,9 +138,13 @@ func moment(remaining int8) time.Time {
 	return t0.Add(time.Duration(remaining) * time.Second)
 }
 
+// ago is the moment of an age. Ages below none lie ahead.
 func ago(age int8) time.Time {
 	if age == none {
 		return time.Time{}
+	}
+	if age < none {
+		age++
 	}
 	return t0.Add(-time.Duration(age) * time.Second)
 }
@@ -153,6 +159,9 @@ func remaining(t time.Time) int8 {
 func age(t time.Time) int8 {
 	if t.IsZero() {
 		return none
+	}
+	if t.After(t0) {
+		return none - int8(t.Sub(t0)/time.Second)
 	}
 	return int8(t0.Sub(t) / time.Second)
 }
@@ -176,7 +185,8 @@ func smallRow(s justonce.Status, p *justonce.Policy) mrow {
 			r.ref = int8(i)
 		}
 	}
-	if p.Capability != justonce.ByKey {
+	// The first send tells of the only one where leases are renewed.
+	if p.Capability != justonce.ByKey && !(p.Lease <= p.Timeout && s.State == justonce.Running && s.UnknownAt.IsZero()) {
 		r.first = none
 	}
 	switch {
@@ -203,7 +213,14 @@ func (s *mstate) pass(p *justonce.Policy) bool {
 		}
 	}
 	down := func(t *int8) { *t -= b2i(*t > 0) }
-	up := func(t *int8) { *t += b2i(*t >= 0 && *t < mOld) }
+	up := func(t *int8) {
+		switch {
+		case *t >= 0 && *t < mOld, *t < none-1:
+			*t++
+		case *t == none-1:
+			*t = 0
+		}
+	}
 	for i := range s.requests {
 		if s.requests[i].out {
 			down(&s.requests[i].ttl)
@@ -211,7 +228,7 @@ func (s *mstate) pass(p *justonce.Policy) bool {
 	}
 	for i := range s.workers {
 		w := &s.workers[i]
-		if w.phase == toSend {
+		if w.phase == toSend || w.phase == waiting {
 			down(&w.lease)
 		}
 		if w.asked >= mFreeze {

@@ -17,8 +17,9 @@ type model struct {
 
 	faults, decisions int8 // at most
 
-	emit func(move, mstate)
-	from mstate
+	emit  func(move, mstate)
+	from  mstate
+	fence int64 // after the last event
 }
 
 // A move is one thing that happens. Faults are what the world need not do.
@@ -43,6 +44,15 @@ func newModel(name string, p justonce.Policy) *model {
 	return &model{name: name, policy: p.WithDefaults(), transition: justonce.Transition, faults: 1, decisions: 1}
 }
 
+// renewing makes leases shorter than attempts.
+func (m *model) renewing() *model {
+	m.policy.Lease, m.policy.Timeout = (mLease-1)*time.Second, mLease*time.Second
+	return m
+}
+
+// lease is how long one is, in seconds.
+func (m *model) lease() int8 { return int8(m.policy.Lease / time.Second) }
+
 func (m *model) start() mstate {
 	s := mstate{effect: [2]int8{none, none}, stored: [2]int8{none, none}, keyAge: none, faults: m.faults, decisions: m.decisions, joiners: 1}
 	for i := range s.workers {
@@ -65,7 +75,7 @@ func (m *model) apply(s *mstate, op int8, e justonce.Event) justonce.Step {
 	if err != nil {
 		return justonce.StepNone
 	}
-	if after.Fence != before.Fence {
+	if m.fence = after.Fence; after.Fence != before.Fence {
 		for i := range s.workers {
 			if s.workers[i].op == op {
 				s.workers[i].current = false
@@ -125,6 +135,9 @@ func (m *model) work(i int) {
 	case toSend:
 		m.send(i)
 	case waiting:
+		if w.lease > 0 {
+			m.renew(i)
+		}
 		m.to("gives up waiting", i, func(s *mstate) {
 			s.abandon(i, mSettle)
 			s.workers[i].hold(mUnknown, none)
@@ -132,6 +145,9 @@ func (m *model) work(i int) {
 	case toAsk:
 		m.to("asks", i, func(s *mstate) { s.workers[i].phase, s.workers[i].asked = asking, 0 })
 	case asking:
+		if m.policy.Lease <= m.policy.Timeout && w.asked < mLease {
+			m.renew(i)
+		}
 		m.answer(i)
 	case holding:
 		m.record(i)
@@ -174,7 +190,7 @@ func (m *model) arrive(i int) {
 	}
 	m.to(who+" and is recorded with its lease", i, func(s *mstate) {
 		leased(s)
-		s.workers[i] = mworker{phase: toSend, op: op, current: true, lease: mLease, ref: none, asked: none}
+		s.workers[i] = mworker{phase: toSend, op: op, current: true, lease: m.lease(), ref: none, asked: none}
 	})
 	if m.from.faults > 0 {
 		m.fault(who+", is recorded, and the worker is told that it failed", i, func(s *mstate) {
@@ -200,7 +216,7 @@ func (m *model) claim(i int, op int8) {
 		}
 		switch m.apply(s, op, justonce.Event{Kind: justonce.EventClaimed}) {
 		case justonce.StepSend:
-			*w = mworker{phase: toSend, op: op, current: true, lease: mLease, ref: none, asked: none}
+			*w = mworker{phase: toSend, op: op, current: true, lease: m.lease(), ref: none, asked: none}
 		case justonce.StepLookup:
 			*w = mworker{phase: toAsk, op: op, current: true, ref: none, asked: none}
 		}
@@ -214,13 +230,19 @@ func (m *model) send(i int) {
 		m.to("is too late to send", i, func(s *mstate) { s.workers[i].hold(mReleased, none) })
 		return
 	}
+	m.to("takes it back", i, func(s *mstate) { s.workers[i].hold(mWithdrawn, none) })
 	for j := range m.from.requests {
 		if m.from.requests[j].out {
 			continue
 		}
 		m.to("sends", i, func(s *mstate) {
-			s.requests[j] = mrequest{out: true, ttl: w.lease + mSettle, op: w.op, owner: int8(i)}
+			left := w.lease
 			s.workers[i].phase, s.workers[i].lease = waiting, 0
+			if m.policy.Lease <= m.policy.Timeout { // counted from the claim
+				left += int8((m.policy.Timeout - m.policy.Lease) / time.Second)
+				s.workers[i].lease = left
+			}
+			s.requests[j] = mrequest{out: true, ttl: left + mSettle, op: w.op, owner: int8(i)}
 			if s.unproven {
 				s.effects = 100 // see judge
 			}
@@ -228,6 +250,21 @@ func (m *model) send(i int) {
 		})
 		return
 	}
+}
+
+// renew does what Runner.renewOnce does.
+func (m *model) renew(i int) {
+	w := m.from.workers[i]
+	e := justonce.Event{Kind: justonce.EventRenewed, Fence: mFence}
+	if !w.current {
+		e.Fence--
+	}
+	m.fault("renews its lease", i, func(s *mstate) {
+		m.apply(s, w.op, e)
+		if m.fence < mFence { // a planted bug gave it back what others hold
+			s.workers[i].current = true
+		}
+	})
 }
 
 // record does what Runner.settle does.

@@ -71,6 +71,31 @@ func neverDue(s justonce.Status, e justonce.Event, p justonce.Policy, now time.T
 	return after, step, err
 }
 
+// revivesLeases lets a holder renew a lease that somebody else has taken over.
+func revivesLeases(s justonce.Status, e justonce.Event, p justonce.Policy, now time.Time) (justonce.Status, justonce.Step, error) {
+	if e.Kind == justonce.EventRenewed && e.Fence < s.Fence && s.State.Open() {
+		s.Fence, s.State, s.LeaseUntil = e.Fence, justonce.Running, now
+	}
+	return justonce.Transition(s, e, p, now)
+}
+
+// forgetsSends takes the end of a lease for the end of what was sent under it.
+func forgetsSends(s justonce.Status, e justonce.Event, p justonce.Policy, now time.Time) (justonce.Status, justonce.Step, error) {
+	after, step, err := justonce.Transition(s, e, p, now)
+	if err == nil && e.Kind == justonce.EventLeaseExpired {
+		after.UnknownAt = now
+	}
+	return after, step, err
+}
+
+// withdrawsDoubtful takes the last send's word for an earlier one's.
+func withdrawsDoubtful(s justonce.Status, e justonce.Event, p justonce.Policy, now time.Time) (justonce.Status, justonce.Step, error) {
+	if e.Kind == justonce.EventWithdrawn {
+		s.Doubt = false
+	}
+	return justonce.Transition(s, e, p, now)
+}
+
 func TestInterleavings_FindPlantedBugs(t *testing.T) {
 	plant := func(c justonce.Capability, tr transition) *model {
 		m := newModel("", justonce.Policy{Capability: c})
@@ -92,6 +117,9 @@ func TestInterleavings_FindPlantedBugs(t *testing.T) {
 		{"identity not checked on arrival", noIdentity},
 		{"window restarted by a person's retry", plant(justonce.ByKey, restartsWindow)},
 		{"margin shorter than lease and settle", short},
+		{"renewal revives a lease that was taken over", plant(justonce.ByReference, revivesLeases).renewing()},
+		{"absence believed while a lost process may be at it", plant(justonce.ByReference, forgetsSends).renewing()},
+		{"withdrawn in doubt", plant(justonce.ByKey, withdrawsDoubtful)},
 		{"never due again", plant(justonce.ByNothing, neverDue)},
 	} {
 		t.Run(bug.name, func(t *testing.T) {
@@ -113,6 +141,7 @@ func TestTransition_RulesFindPlantedBugs(t *testing.T) {
 	for name, tr := range map[string]transition{
 		"resendsExpired": resendsExpired, "believesOldFences": believesOldFences, "failsUnknowns": failsUnknowns,
 		"believesEarlyAbsence": believesEarlyAbsence, "ignoresContradictions": ignoresContradictions, "neverDue": neverDue,
+		"revivesLeases": revivesLeases, "forgetsSends": forgetsSends, "withdrawsDoubtful": withdrawsDoubtful,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -29,6 +29,7 @@ func (m *model) land(j int) {
 	})
 	m.reply(j, "the provider rejects a request", mRejected, none, func(s *mstate) { m.remember(s, op, mRefusal) })
 	m.reply(j, "the provider does not execute a request", mNotExecuted, none, func(*mstate) {})
+	m.reply(j, "the provider asks for other credentials", mWithdrawn, none, func(*mstate) {})
 }
 
 func (m *model) remember(s *mstate, op, what int8) {

@@ -113,6 +113,9 @@ func (in *Intent) check() error {
 			return &InvalidError{Field: f.name, Detail: "at most 255 printable ASCII characters, please"}
 		}
 	}
+	if in.observed() {
+		return &InvalidError{Field: "tenant", Detail: "observed calls are recorded there; call for the tenant itself"}
+	}
 	if in.IntentSeq < 1 {
 		return &InvalidError{Field: "intent_seq", Detail: "it counts from 1"}
 	}

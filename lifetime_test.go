@@ -3,6 +3,7 @@ package justonce_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,7 +45,7 @@ func TestUntilDelivered_ByAnotherProcess(t *testing.T) {
 	a, b, _ := processes(t, tool)
 	call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
 	first := mustDo(t, a, call)
-	if err := b.Delivered(t.Context(), first.Operation.Ref); err != nil {
+	if err := b.Delivered(t.Context(), first.Operation); err != nil {
 		t.Fatal(err)
 	}
 	if again := mustDo(t, a, call); again.Replayed || p.count() != 2 {
@@ -131,7 +132,7 @@ func TestJoin_KeyIsTakenMeanwhile(t *testing.T) {
 		time.Sleep(10 * time.Second) // in the bubble; it looks rarely by now
 		close(p.block)
 		synctest.Wait()
-		if err := a.Delivered(t.Context(), first.Operation.Ref); err != nil {
+		if err := a.Delivered(t.Context(), first.Operation); err != nil {
 			t.Fatal(err)
 		}
 		call.NoWait = false
@@ -256,5 +257,41 @@ func TestRetryAfter_Absurd(t *testing.T) {
 				t.Errorf("a wish of %s: %s after %d sends, %v; want it pending after 1", wish, a.Operation.State, sent, err)
 			}
 		})
+	}
+}
+
+// A result that nobody ever got answers for dedupe_for, not for ever.
+func TestUntilDelivered_NeverDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &provider{}
+		tool := charge(p, justonce.ByNothing)
+		tool.Dedupe, tool.DedupeFor = justonce.UntilDelivered, time.Hour
+		a, b, _ := processes(t, tool)
+		call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
+		mustDo(t, a, call)
+		time.Sleep(time.Hour - time.Minute)
+		if again := mustDo(t, b, call); !again.Replayed || p.count() != 1 {
+			t.Errorf("before: replayed %v, %d effects", again.Replayed, p.count())
+		}
+		time.Sleep(2 * time.Minute)
+		if again := mustDo(t, a, call); again.Replayed || p.count() != 2 {
+			t.Errorf("after: replayed %v, %d effects", again.Replayed, p.count())
+		}
+	})
+}
+
+// Tools may take larger arguments than most need.
+func TestArgumentsLimit(t *testing.T) {
+	p := &provider{}
+	tool := charge(p, justonce.ByNothing)
+	args := json.RawMessage(`{"order_id":"1","text":"` + strings.Repeat("x", 2<<20) + `"}`)
+	a, _, _ := processes(t, tool)
+	if _, err := a.Do(t.Context(), justonce.Call{Tool: "charge", Arguments: args}); !errors.Is(err, justonce.ErrInvalid) {
+		t.Errorf("by default: %v", err)
+	}
+	tool.ArgumentsLimit = 4 << 20
+	a, _, _ = processes(t, tool)
+	if ans := mustDo(t, a, justonce.Call{Tool: "charge", Arguments: args}); ans.Operation.State != justonce.Succeeded {
+		t.Errorf("%s", ans.Operation.State)
 	}
 }

@@ -25,7 +25,11 @@ type Observer struct {
 	Lookup func(tool string, outcome EventKind, took time.Duration)
 	// Late is told of every report under an old fence.
 	Late func(tool string, outcome EventKind)
-	// Recorded is told of every change of state after it became durable.
+	// Observed is told of every call that was observed only, by what would have
+	// become of it.
+	Observed func(tool string, would Decided)
+	// Recorded is told of every change of state after it became durable, except
+	// for calls that were observed only.
 	Recorded func(op *Operation, from State)
 	// Ledger is told of every write that failed and will be tried again.
 	Ledger func(err error)
@@ -40,7 +44,7 @@ func (r *Runner) observed() time.Time {
 }
 
 func (o *Observer) recorded(op *Operation, from State) {
-	if o.Recorded != nil && op.State != from {
+	if o.Recorded != nil && op.State != from && !op.observed() {
 		o.Recorded(op, from)
 	}
 }

@@ -54,7 +54,9 @@ type Operation struct {
 	Arguments json.RawMessage
 	// Result is what the provider answered, recorded once. Nil until the
 	// operation succeeded, and where only its digest was kept: Note says why.
-	// While the provider works on a long-running job it is the progress.
+	// While the provider works on a long-running job it is the progress. Where
+	// the provider rejected and its answer was reported, it is that answer and
+	// Digest is set.
 	Result  json.RawMessage
 	Failure *Failure // why it failed, or what is known of an unknown outcome
 	Note    string
@@ -108,6 +110,7 @@ const (
 	EntryReleased EntryKind = "released" // given back unsent
 	EntryLate     EntryKind = "late"     // reported under an old fence; evidence
 	EntryDecision EntryKind = "decision" // a person's or program's
+	EntryObserved EntryKind = "observed" // an equal call was observed; Note says what would have become of it
 )
 
 // An Entry is one line of an operation's append-only history.

@@ -180,7 +180,7 @@ func TestUntilDelivered(t *testing.T) {
 	if again := mustDo(t, r, call); !again.Replayed {
 		t.Error("an equal call before delivery ran")
 	}
-	if err := r.Delivered(t.Context(), a.Operation.Ref); err != nil {
+	if err := r.Delivered(t.Context(), a.Operation); err != nil {
 		t.Fatal(err)
 	}
 	if again := mustDo(t, r, call); again.Replayed || p.count() != 2 {

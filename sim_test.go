@@ -20,6 +20,7 @@ type bug struct {
 	transition transition
 	noIdentity bool
 	bias       bias // what makes it show sooner
+	renewed    bool // shows only where leases are renewed
 }
 
 // A bias makes a history rougher than usual, also with equal intents.
@@ -42,6 +43,7 @@ type sim struct {
 	bias      bias
 	canLookup bool
 	byList    bool
+	renewed   bool // attempts outlast leases
 	ledger    *inmem.Store
 	provider  *simProvider
 	start     time.Time
@@ -51,6 +53,7 @@ type sim struct {
 	mu       sync.Mutex
 	nodes    []*node
 	answers  []*justonce.Answer
+	fences   map[string]int64 // the highest seen of each operation
 	problems []string
 	trace    []string
 	tracing  bool
@@ -59,7 +62,7 @@ type sim struct {
 var simLevels = []string{"key", "key then reference", "reference", "list retried", "list", "none"}
 
 func newSim(seed uint64, b bug) *sim {
-	s := &sim{draw: newDraw(seed), bug: b, ledger: inmem.New(nil), start: time.Now()}
+	s := &sim{draw: newDraw(seed), bug: b, ledger: inmem.New(nil), start: time.Now(), fences: make(map[string]int64)}
 	s.provider = &simProvider{sim: s, stored: make(map[string]*simStored), sent: make(map[string][]*simSend)}
 	rng := s.draw.about("tool")
 	s.level = simLevels[rng.IntN(len(simLevels))]
@@ -71,6 +74,12 @@ func newSim(seed uint64, b bug) *sim {
 	}
 	p := justonce.Policy{Timeout: simTimeout, Lease: simLease, Settle: simSettle, Window: simWindow,
 		MaxAttempts: 6, MaxLookups: 8, BackoffBase: 200 * time.Millisecond, BackoffCap: 10 * time.Second}
+	if s.renewed = b.renewed; b.name == "" && in(rng, 30) {
+		s.renewed = true
+	}
+	if s.renewed {
+		p.Timeout, p.Lease = simLong, simShort
+	}
 	switch s.level {
 	case "key":
 		p.Capability = justonce.ByKey
@@ -107,6 +116,18 @@ func (s *sim) problem(format string, a ...any) {
 	s.mu.Lock()
 	s.problems = append(s.problems, fmt.Sprintf(format, a...))
 	s.mu.Unlock()
+}
+
+// fence sees to it that an operation's never falls, whoever writes.
+func (s *sim) fence(op *justonce.Operation) {
+	id := fmt.Sprintf("%s %s %d", op.Tool, op.Fingerprint, op.CreatedAt.UnixNano())
+	s.mu.Lock()
+	was := s.fences[id]
+	s.fences[id] = max(was, op.Fence)
+	s.mu.Unlock()
+	if op.Fence < was {
+		s.problem("the fence of %s fell from %d to %d", op.Key, was, op.Fence)
+	}
 }
 
 // An intent is what somebody wants once.
@@ -146,6 +167,7 @@ func (s *sim) run() []string {
 	s.decide()
 	s.quiet("after the decisions")
 	s.final(intents)
+	s.quiet("after the last calls") // new ones, of intents that were withdrawn
 	s.mu.Lock()
 	nodes := s.nodes
 	s.mu.Unlock()

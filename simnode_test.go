@@ -170,6 +170,13 @@ func (n *node) Update(ctx context.Context, op *justonce.Operation, entries ...ju
 	c := *op
 	err := n.call(ctx, "Update", op.Key, func() error {
 		err := n.Store.Update(ctx, &c, entries...)
+		if err == nil {
+			n.sim.fence(op)
+		}
+		if len(entries) == 0 {
+			n.sim.note("%s: %s: renewed until %s, fence %d: %v", n.name, op.Key, op.LeaseUntil.Sub(n.sim.start), op.Fence, err)
+			return err
+		}
 		n.sim.note("%s: %s: %s %s -> %s fence %d: %v", n.name, op.Key, entries[0].Kind, entries[0].Outcome, op.State, entries[0].Fence, err)
 		return err
 	})
@@ -188,6 +195,7 @@ func (n *node) Claim(ctx context.Context, due justonce.Due, advance func(*juston
 	err = n.call(ctx, "Claim", about, func() (err error) {
 		ops, err = n.Store.Claim(ctx, due, advance)
 		for _, op := range ops {
+			n.sim.fence(op)
 			n.sim.note("%s: %s: claimed -> %s fence %d", n.name, op.Key, op.State, op.Fence)
 		}
 		return err

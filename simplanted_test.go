@@ -26,6 +26,9 @@ func TestSimulation_FindsPlantedBugs(t *testing.T) {
 		{name: "absence believed before the settle time", level: "reference", transition: believesEarlyAbsence},
 		{name: "identity not checked on arrival", level: "key", noIdentity: true},
 		{name: "matches believed before the settle time", level: "list retried", transition: believesEarlyMatches, bias: slowEffects},
+		{name: "renewal revives a lease that was taken over", level: "key", transition: revivesLeases, renewed: true},
+		{name: "absence believed while a lost process may be at it", level: "reference", transition: forgetsSends, renewed: true},
+		{name: "withdrawn in doubt", level: "key", transition: withdrawsDoubtful, bias: slowEffects},
 		{name: "never due again", level: "none", transition: neverDue},
 	} {
 		t.Run(b.name, func(t *testing.T) {

@@ -15,6 +15,9 @@ const (
 	simLease   = 8 * time.Second
 	simSettle  = 10 * time.Second
 	simWindow  = 3 * time.Minute
+
+	simLong  = 25 * time.Second // timeout and lease where leases are renewed
+	simShort = 3 * time.Second
 )
 
 // A simProvider is the world: what it did is what counts.
@@ -61,7 +64,7 @@ type fate struct {
 	lost           bool          // before it lands
 	cut            time.Duration // the sender is told that the connection broke; 0: never
 	deaf           bool          // the sender waits longer than it should
-	verdict        string        // "", "rejected", "not executed", "500", "500 stored", "500 after"
+	verdict        string        // "", "rejected", "withdrawn", "not executed", "500", "500 stored", "500 after"
 	retryAfter     time.Duration
 }
 
@@ -95,6 +98,8 @@ func (p *simProvider) fate(a *justonce.Attempt, left time.Duration) fate {
 			f.verdict = "500 stored"
 		case 5:
 			f.verdict = "500 after"
+		case 6:
+			f.verdict = "withdrawn"
 		}
 	}
 	switch bias := p.sim.bias; {
@@ -102,6 +107,9 @@ func (p *simProvider) fate(a *justonce.Attempt, left time.Duration) fate {
 		f = fate{lands: f.lands, replies: between(rng, 10*time.Second, 50*time.Second), deaf: true, verdict: "not executed"}
 	case bias == slowEffects && p.sim.trouble() && in(rng, 60):
 		f = fate{lands: between(rng, time.Second, left+simSettle*9/10), replies: f.replies}
+	}
+	if p.sim.renewed && in(rng, 40) { // long, and well
+		f = fate{lands: between(rng, time.Second, max(left*9/10, 2*time.Second)), replies: f.replies, verdict: f.verdict}
 	}
 	f.visible = f.lands
 	if in(rng, 30) { // the index lags
@@ -147,7 +155,8 @@ func (p *simProvider) send(ctx context.Context, n *node, a *justonce.Attempt) ju
 	}
 	select {
 	case out := <-reply:
-		if out.Kind == justonce.OutcomeNotExecuted || out.Kind == justonce.OutcomeRejected {
+		switch out.Kind {
+		case justonce.OutcomeNotExecuted, justonce.OutcomeRejected, justonce.OutcomeWithdrawn:
 			p.mu.Lock()
 			s.harmless = true
 			p.mu.Unlock()
@@ -172,6 +181,9 @@ func (p *simProvider) land(a *justonce.Attempt, f fate, start time.Time) justonc
 	switch f.verdict {
 	case "not executed":
 		out.Kind = justonce.OutcomeNotExecuted
+		return out
+	case "withdrawn":
+		out.Kind = justonce.OutcomeWithdrawn
 		return out
 	case "500":
 		return out

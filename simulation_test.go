@@ -79,7 +79,12 @@ func (s *sim) final(intents []intent) {
 
 // check compares the ledger, the provider and what callers were told.
 func (s *sim) check(intents []intent) {
-	ops := make(map[justonce.Ref]*justonce.Operation)
+	type id struct {
+		fingerprint string
+		created     int64
+	}
+	ops := make(map[id]*justonce.Operation) // those that gave way have another key
+	identify := func(op *justonce.Operation) id { return id{op.Fingerprint, op.CreatedAt.UnixNano()} }
 	held := make(map[string]string)
 	failed := make(map[string]int)
 	byOrder := make(map[string]int)
@@ -92,12 +97,18 @@ func (s *sim) check(intents []intent) {
 		if err != nil {
 			panic(err)
 		}
-		ops[op.Ref] = op
+		ops[identify(op)] = op
 		history, err := s.ledger.History(context.Background(), op.Ref)
 		if err != nil || len(history) == 0 {
 			panic("no history")
 		}
 		order := orderOf(history[0].Body)
+		if op.Note == justonce.NoteWithdrawn {
+			if op.State != justonce.Failed || op.Reason != justonce.ReasonCancelled {
+				s.problem("%s was withdrawn, and is %s", op.Key, op.State)
+			}
+			continue // the next call of its intent is another operation
+		}
 		byOrder[order]++
 		effect := s.provider.effectOf(op.WireKey)
 		switch op.State {
@@ -135,7 +146,7 @@ func (s *sim) check(intents []intent) {
 		}
 	}
 	for _, a := range s.answers {
-		op := ops[a.Operation.Ref]
+		op := ops[identify(a.Operation)]
 		switch was := a.Operation; {
 		case op == nil:
 			s.problem("the accepted call %s is not in the ledger", was.Key)

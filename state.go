@@ -43,7 +43,7 @@ type Reason string
 const (
 	ReasonRejected  Reason = "rejected"  // the provider did not and will not
 	ReasonExhausted Reason = "exhausted" // never executed, attempts used up: the dead letters
-	ReasonCancelled Reason = "cancelled" // stopped before any effect
+	ReasonCancelled Reason = "cancelled" // stopped before any effect, by a person or the caller
 )
 
 // A Capability is what a provider offers for finding out about an outcome
@@ -97,10 +97,14 @@ type Status struct {
 	LeaseUntil time.Time // zero: nobody holds it
 	Due        time.Time // when it next needs a worker; zero: never by itself
 	FirstSent  time.Time // first send that may have had its effect; starts the window
-	UnknownAt  time.Time // when the last send was given up; starts the settle time
+	// UnknownAt is when the last send was given up, and starts the settle time.
+	// It may lie ahead: the last moment until which a lost process may be at it.
+	UnknownAt time.Time
 
 	Reference string // the provider's name for the effect
-	Digest    string // of the recorded result; tells a contradiction where there is no reference
+	// Digest of the recorded result; tells a contradiction where there is no
+	// reference. That of a refusal's answer where the provider rejected.
+	Digest string
 }
 
 // Leased reports whether somebody holds the right to act at now.
@@ -131,13 +135,20 @@ type Policy struct {
 
 	Window time.Duration // how long the provider remembers a key; defaults to 24h
 	// Margin is subtracted from Window: a send begun before safe_until may land
-	// as late as Lease + Settle after. Defaults to Lease + 1m, or Lease + Settle
-	// if that is longer; at most half of Window.
+	// as late as Settle after the longer of Lease and Timeout. Defaults to that,
+	// with at least 1m for Settle, but at most half of Window.
 	Margin time.Duration
 	Settle time.Duration // before "absent" counts; defaults to 10s; negative: none
 
 	Timeout time.Duration // of one attempt; defaults to 30s
-	Lease   time.Duration // longer than Timeout; defaults to Timeout + 15s
+	// Lease is how long an attempt or lookup may go unheard of before another
+	// process takes over. One that is not longer than Timeout is renewed while
+	// this process is at work, every third of it, so that even an attempt of
+	// hours is missed soon after its process died. What that process had sent may
+	// still have its effect until Timeout: only then the settle time starts, so
+	// that a found effect counts at once, and absence later. At least 1s where it
+	// is renewed. Defaults to Timeout + 15s, which is never renewed.
+	Lease time.Duration
 
 	MaxAttempts int // sends; defaults to 8
 	MaxUnknowns int // in a row; defaults to 3
@@ -170,7 +181,7 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.Timeout, 30*time.Second)
 	def(&p.Lease, p.Timeout+15*time.Second)
 	def(&p.Settle, 10*time.Second)
-	def(&p.Margin, min(p.Lease+max(time.Minute, p.Settle), p.Window/2))
+	def(&p.Margin, min(max(p.Lease, p.Timeout)+max(time.Minute, p.Settle), p.Window/2))
 	num(&p.MaxAttempts, 8)
 	num(&p.MaxUnknowns, 3)
 	num(&p.MaxLookups, 30)
@@ -179,6 +190,9 @@ func (p Policy) WithDefaults() Policy {
 	def(&p.Poll, 2*time.Second)
 	return p
 }
+
+// renews reports whether leases are renewed while an attempt or lookup runs.
+func (p *Policy) renews() bool { return p.Lease <= p.Timeout }
 
 // SafeUntil returns the time after which the wire key must not be re-sent:
 // first send + window - margin. Zero when nothing was sent.

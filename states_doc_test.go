@@ -32,7 +32,7 @@ in one of six states:
 | unknown | an attempt ended without proof: the reply was lost, the process died | a worker sends again or asks, by level |
 | review | nothing can tell any more, or what is known contradicts itself | a person |
 | succeeded | the effect happened; its result is recorded and replayed | nobody |
-| failed | proven: no effect. Rejected, exhausted (never executed, attempts used up) or cancelled | a person may redrive it |
+| failed | proven: no effect. Rejected, exhausted (never executed, attempts used up) or cancelled (by a person, or withdrawn) | a person may redrive it |
 
 **Levels.** What happens to an unknown outcome depends on what the provider offers. Level 1, *key*:
 it honours an idempotency key, so the same key again is the question. Level 2, *reference*: a unique
@@ -43,7 +43,10 @@ person's word.
 **Fence and lease.** A claim gives a worker the lease, the right to act until a time, and raises the
 fence, a number. Only the report of the newest fence moves the operation. A report under an older
 one is *late*: it is kept as evidence and changes nothing, unless it tells of an effect: a late
-success is always believed. At level 3 a late match is none: another operation may own it.
+success is always believed. At level 3 a late match is none: another operation may own it. A lease that
+is shorter than an attempt may last is *renewed* by its holder while it is at work, so that a crash
+shows within seconds even where an attempt takes an hour. A lease that somebody took over does not
+come back.
 
 **safe_until.** A provider remembers a key for its window only. A key is sent again only before
 first send + window - margin; afterwards the tool's fallback counts: a lookup, or a person. The
@@ -52,11 +55,16 @@ key stays the same; a redrive has a new one.
 
 **Settle.** A lookup that shows nothing proves nothing while the request may still be under way.
 Absence counts only if it was asked for after the last send was given up and the settle time had
-passed. At level 3 the same holds for a match, which before may be an equal operation's.
+passed. At level 3 the same holds for a match, which before may be an equal operation's. Where leases
+are renewed a lost process may have been at it until the timeout, and the settle time starts there.
 
 **Doubt.** After an unknown outcome an earlier send may have had its effect. A later "that one did
 nothing" says nothing about the earlier one: the operation stays unknown. Only the provider's stored
 answer for the key (a *conclusive* rejection), a success or a lookup settles the doubt.
+
+**Withdrawn.** A send that certainly had no effect and that nobody shall repeat unasked: its caller
+took it back before it was dispatched, or has to come again with other credentials. The operation
+ends as failed and cancelled, and gives way: the next equal call is a new one, with a given key, too.
 
 **Incident.** Where a report contradicts what was recorded, say a second success with another
 reference or a success after a failure, the operation goes to review and is marked. The recorded

@@ -113,3 +113,7 @@ type Due struct {
 
 // NotePurged is the Note of a tombstone.
 const NotePurged = "the result is no longer kept"
+
+// NoteWithdrawn is the Note of an operation that was withdrawn, see
+// [OutcomeWithdrawn].
+const NoteWithdrawn = "it was taken back without any effect"

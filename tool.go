@@ -24,9 +24,10 @@ const (
 type Dedupe string
 
 const (
-	// Strict: for DedupeFor after the operation began.
+	// Strict: for DedupeFor after the operation ended.
 	Strict Dedupe = "strict"
-	// UntilDelivered: until its result reached the caller ([Runner.Delivered]).
+	// UntilDelivered: until its result reached the caller ([Runner.Delivered]), or
+	// for DedupeFor after the end if it never does.
 	UntilDelivered Dedupe = "until_delivered"
 )
 
@@ -61,6 +62,10 @@ type Tool struct {
 	DedupeFor time.Duration // of derived keys; defaults to 24h; longer than any retry
 	WireKey   WireKeyForm   // defaults to WireKeyHash
 
+	// ArgumentsLimit is the greatest size of arguments, in bytes. Defaults to 1
+	// MiB; at most 1 GiB.
+	ArgumentsLimit int
+
 	Policy    Policy
 	Connector Connector
 
@@ -93,6 +98,7 @@ type ToolInfo struct {
 	Effect      Effect          `json:"effect"`
 	Capability  Capability      `json:"capability,omitempty"`
 	Level       int             `json:"level,omitempty"`
+	Dedupe      Dedupe          `json:"dedupe,omitempty"`
 	Identity    []string        `json:"identity,omitempty"`
 	Ignore      []string        `json:"ignore,omitempty"`
 	Schema      json.RawMessage `json:"input_schema,omitempty"`
@@ -105,6 +111,7 @@ func (t *Tool) Info() ToolInfo {
 	if t.recorded() {
 		i.Capability = t.Policy.Capability
 		i.Level = i.Capability.Level()
+		i.Dedupe = t.Dedupe
 	}
 	return i
 }
@@ -155,8 +162,8 @@ func (t *Tool) prepare() (*Tool, error) {
 		return bad("capability %s needs a connector that can look up", p.Capability)
 	case c.Effect == LongRunning && !p.CanLookup:
 		return bad("a long-running tool needs a connector that can look up")
-	case p.Lease <= p.Timeout:
-		return bad("the lease (%s) must be longer than the timeout of an attempt (%s)", p.Lease, p.Timeout)
+	case p.renews() && p.Lease < time.Second:
+		return bad("the lease (%s) must be at least 1s, or longer than the timeout of an attempt (%s)", p.Lease, p.Timeout)
 	case p.Capability == ByKey && p.Window <= p.Margin:
 		return bad("the window (%s) must be longer than its margin (%s)", p.Window, p.Margin)
 	}
@@ -168,7 +175,7 @@ func (t *Tool) prepare() (*Tool, error) {
 
 func (t *Tool) compile() error {
 	var err error
-	t.canon, t.identity = new(canon.Options), nil
+	t.canon, t.identity = &canon.Options{MaxBytes: t.ArgumentsLimit}, nil
 	list := func(dst *[]canon.Pointer, src []string) {
 		for _, s := range src {
 			p, e := canon.ParsePointer(s)
@@ -206,8 +213,8 @@ func (t *Tool) compile() error {
 // A Func is a tool in the caller's own process.
 //
 // A nil error means that the effect happened; its value is recorded as JSON.
-// An error means that nobody knows, unless it is wrapped by [RejectedError] or
-// [NotExecutedError]. A panic is unknown, too.
+// An error means that nobody knows, unless it is wrapped by [RejectedError],
+// [NotExecutedError] or [WithdrawnError]. A panic is unknown, too.
 type Func func(ctx context.Context, arguments json.RawMessage) (any, error)
 
 // Send implements [Connector].

@@ -14,6 +14,7 @@ const (
 	EventLeaseExpired EventKind = "lease_expired" // the holder was not heard of in time
 	EventReleased     EventKind = "released"      // the holder gives it back, certainly unsent
 	EventDeferred     EventKind = "deferred"      // the retry budget is spent: later
+	EventRenewed      EventKind = "renewed"       // the holder is still at work
 
 	// What an attempt reports, under its fence.
 	EventSucceeded   EventKind = "succeeded"
@@ -21,6 +22,7 @@ const (
 	EventNotExecuted EventKind = "not_executed" // this send had no effect
 	EventAccepted    EventKind = "accepted"     // a long-running job was started
 	EventUnknown     EventKind = "unknown"      // no proof either way
+	EventWithdrawn   EventKind = "withdrawn"    // this send had no effect, and is not repeated unasked
 
 	// The provider named an effect that another operation holds.
 	EventContested EventKind = "contested"
@@ -99,7 +101,9 @@ func (e *TransitionError) Is(target error) bool { return target == ErrNotAllowed
 //     once at most and only if the tool says so. There a match also counts
 //     only then, and never late: it may be another operation's.
 //  6. MaxUnknowns unknown outcomes in a row end in review, never in a send.
-//  7. People decide in review; failed operations can be redriven; what was
+//  7. A holder may renew its lease, also one that ran out, as long as nobody
+//     replaced it. Nothing else changes, and a lost lease does not come back.
+//  8. People decide in review; failed operations can be redriven; what was
 //     never sent can be cancelled.
 //
 // A *TransitionError (ErrNotAllowed) means that the pair has no entry; the
@@ -116,9 +120,11 @@ func Transition(s Status, e Event, p Policy, now time.Time) (Status, Step, error
 		return t.released()
 	case EventDeferred:
 		return t.deferred()
+	case EventRenewed:
+		return t.renewed()
 	case EventContested:
 		return t.contested()
-	case EventSucceeded, EventRejected, EventNotExecuted, EventAccepted, EventUnknown:
+	case EventSucceeded, EventRejected, EventNotExecuted, EventAccepted, EventUnknown, EventWithdrawn:
 		return t.attempted()
 	case EventFound, EventFoundFailed, EventProgress, EventAbsent, EventAmbiguous, EventLookupFailed:
 		return t.lookedUp()
@@ -262,11 +268,24 @@ func (t *table) doubt(wait time.Duration) (Status, Step, error) {
 	return t.to(Unknown)
 }
 
-// lost is doubt after an outcome that nobody knows (rule 3).
-func (t *table) lost() (Status, Step, error) {
+// lost is doubt after an outcome that nobody knows (rule 3), of a send that
+// was given up at a time.
+func (t *table) lost(at time.Time) (Status, Step, error) {
 	t.s.Unknowns++
-	t.s.UnknownAt = t.now
+	t.s.UnknownAt = later(at, t.s.UnknownAt) // an earlier send may be under way for longer
 	return t.doubt(t.backoff())
+}
+
+// givenUp is when a holder that was not heard of gives its send up at the
+// latest. Where leases are renewed the timeout may lie well after the lease.
+func (t *table) givenUp() time.Time {
+	if !t.p.renews() {
+		return t.now
+	}
+	if t.s.UnknownAt.IsZero() { // FirstSent is that send's, see restartWindow
+		return later(t.s.FirstSent.Add(t.p.Timeout), t.now)
+	}
+	return t.now.Add(t.p.Timeout - t.p.Lease) // it was claimed a lease ago, or before
 }
 
 func (t *table) backoff() time.Duration {
@@ -281,7 +300,7 @@ func (t *table) leaseExpired() (Status, Step, error) {
 	if s.Leased(t.now) {
 		return t.refuse("the lease has not expired")
 	}
-	return t.lost()
+	return t.lost(t.givenUp())
 }
 
 func (t *table) released() (Status, Step, error) {
@@ -310,6 +329,16 @@ func (t *table) deferred() (Status, Step, error) {
 	return *s, StepNone, nil
 }
 
+// renewed implements rule 7.
+func (t *table) renewed() (Status, Step, error) {
+	s := &t.s
+	if !s.late(t.e.Fence) {
+		s.LeaseUntil = t.now.Add(t.p.Lease)
+		s.Due = s.LeaseUntil
+	}
+	return *s, StepNone, nil
+}
+
 // contested leaves two operations with one effect to a person.
 func (t *table) contested() (Status, Step, error) {
 	if !t.s.State.Open() {
@@ -332,7 +361,13 @@ func (t *table) attempted() (Status, Step, error) {
 		if s.Doubt && !t.e.Conclusive {
 			return t.doubt(t.backoff())
 		}
+		s.Digest = t.e.Digest
 		return t.end(Failed, ReasonRejected)
+	case EventWithdrawn:
+		if s.Doubt {
+			return t.doubt(t.backoff())
+		}
+		return t.end(Failed, ReasonCancelled)
 	case EventNotExecuted:
 		if s.Doubt {
 			return t.doubt(t.backoff())
@@ -347,7 +382,7 @@ func (t *table) attempted() (Status, Step, error) {
 	case EventAccepted:
 		return t.accept()
 	}
-	return t.lost()
+	return t.lost(t.now)
 }
 
 func (t *table) accept() (Status, Step, error) {
@@ -379,6 +414,7 @@ func (t *table) lateReport() (Status, Step, error) {
 			}
 			return *s, StepNone, nil
 		case s.State == Failed:
+			t.forgetRefusal()
 			s.Incident = true
 			return t.review()
 		case s.Accepted && e.Kind == EventSucceeded && t.contradicts():
@@ -393,11 +429,20 @@ func (t *table) lateReport() (Status, Step, error) {
 		case s.Reference != "" && s.Reference == e.Reference:
 			// Known already, and how it ended perhaps too.
 		case s.State == Failed, s.Reference != "" && e.Reference != "":
+			t.forgetRefusal()
 			s.Incident = true
 			return t.review()
 		}
 	}
 	return *s, StepNone, nil
+}
+
+// forgetRefusal: the digest of a refusal is no effect's, and tells no
+// contradiction.
+func (t *table) forgetRefusal() {
+	if t.s.State == Failed && t.s.Reason == ReasonRejected {
+		t.s.Digest = ""
+	}
 }
 
 // contradicts compares the reported effect with the recorded one: by the
@@ -487,7 +532,7 @@ func (t *table) source() Capability {
 	return t.p.Capability
 }
 
-// decided implements rule 7.
+// decided implements rule 8.
 func (t *table) decided() (Status, Step, error) {
 	s := &t.s
 	switch {

@@ -210,7 +210,8 @@ pending
 	-: lease_expired; happened; retry; redriven
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	P: deferred
 	S: succeeded; late succeeded; late succeeded r; late succeeded other
 	V/A/A/A/A/V: accepted; late accepted; late accepted r; late accepted other
@@ -223,7 +224,8 @@ used up
 	-: lease_expired; happened; retry; redriven
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	P: deferred
 	S: succeeded; late succeeded; late succeeded r; late succeeded other
 	V/A/A/A/A/V: accepted; late accepted; late accepted r; late accepted other
@@ -242,7 +244,10 @@ running
 	S/S/S/=/=/S: found; found, asked early; late found; late found r; late found other
 	=: found_failed; progress; absent; absent, asked early; ambiguous; lookup_failed; late released;
 		late rejected; late not_executed; late accepted; late accepted r; late accepted other;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		late withdrawn; late renewed
+	R: renewed
+	C: withdrawn
 
 expired
 	-: claimed; deferred; happened; retry; cancelled; redriven
@@ -255,20 +260,25 @@ expired
 	S/S/S/=/=/S: found; found, asked early; late found; late found r; late found other
 	=: found_failed; progress; absent; absent, asked early; ambiguous; lookup_failed; late released;
 		late rejected; late not_executed; late accepted; late accepted r; late accepted other;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		late withdrawn; late renewed
+	R: renewed
+	C: withdrawn
 
 doubtful
 	-: claimed; lease_expired; deferred; happened; retry; cancelled; redriven
 	U: released
 	S: succeeded; late succeeded; late succeeded r; late succeeded other
-	U/U/U/U/U/V: rejected; not_executed; unknown
+	U/U/U/U/U/V: rejected; not_executed; unknown; withdrawn
 	F: rejected, conclusive
 	V/A/A/A/A/V: accepted
 	I: contested
 	S/S/S/=/=/S: found; found, asked early; late found; late found r; late found other
 	=: found_failed; progress; absent; absent, asked early; ambiguous; lookup_failed; late released;
 		late rejected; late not_executed; late accepted; late accepted r; late accepted other;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		late withdrawn; late renewed
+	R: renewed
 
 accepted
 	Al: claimed
@@ -276,18 +286,20 @@ accepted
 	=: released; rejected; rejected, conclusive; not_executed; accepted; unknown; found_failed; progress;
 		absent; absent, asked early; ambiguous; lookup_failed; late released; late rejected;
 		late not_executed; late accepted; late accepted r; late unknown; late found_failed; late progress;
-		late absent; late ambiguous; late lookup_failed
+		late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	S: succeeded; late succeeded; late succeeded r
 	I: contested; late succeeded other; late accepted other
 	S/S/S/=/=/S: found; found, asked early; late found; late found r; late found other
 
 polling
 	-: claimed; lease_expired; deferred; happened; retry; cancelled; redriven
-	A: released; absent; absent, asked early; lookup_failed
+	A: released; absent; absent, asked early; lookup_failed; renewed
 	S: succeeded; found; found, asked early; late succeeded; late succeeded r
 	=: rejected; rejected, conclusive; not_executed; accepted; unknown; late released; late rejected;
 		late not_executed; late accepted; late accepted r; late unknown; late found_failed; late progress;
-		late absent; late ambiguous; late lookup_failed
+		late absent; late ambiguous; late lookup_failed;
+		withdrawn; late withdrawn; late renewed
 	I: contested; late succeeded other; late accepted other
 	F: found_failed
 	V/A/A/A/A/V: progress
@@ -299,7 +311,8 @@ unknown
 	-: lease_expired; happened; retry; cancelled; redriven
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	U: deferred
 	S: succeeded; late succeeded; late succeeded r; late succeeded other
 	V/A/A/A/A/V: accepted; late accepted; late accepted r; late accepted other
@@ -311,7 +324,8 @@ thrice
 	-: lease_expired; happened; retry; cancelled; redriven
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	U: deferred
 	S: succeeded; late succeeded; late succeeded r; late succeeded other
 	V/A/A/A/A/V: accepted; late accepted; late accepted r; late accepted other
@@ -323,7 +337,8 @@ window over
 	-: lease_expired; happened; retry; cancelled; redriven
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	U: deferred
 	S: succeeded; late succeeded; late succeeded r; late succeeded other
 	V/A/A/A/A/V: accepted; late accepted; late accepted r; late accepted other
@@ -332,12 +347,13 @@ window over
 
 asking
 	-: claimed; lease_expired; deferred; happened; retry; cancelled; redriven
-	U: released; absent, asked early; lookup_failed
+	U: released; absent, asked early; lookup_failed; renewed
 	S: succeeded; found; late succeeded; late succeeded r; late succeeded other
 	S/S/S/U/U/S: found, asked early
 	=: rejected; rejected, conclusive; not_executed; unknown; late released; late rejected;
 		late not_executed; late unknown; late found_failed; late progress; late absent; late ambiguous;
-		late lookup_failed
+		late lookup_failed;
+		withdrawn; late withdrawn; late renewed
 	V/A/A/A/A/V: accepted; progress; late accepted; late accepted r; late accepted other
 	I: contested
 	F: found_failed
@@ -349,7 +365,8 @@ review
 	-: claimed; lease_expired; deferred; contested; redriven
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	S: succeeded; happened; late succeeded; late succeeded r; late succeeded other
 	=/A/A/A/A/=: accepted; late accepted
 	S/S/S/=/=/S: found; found, asked early; late found; late found r; late found other
@@ -364,7 +381,8 @@ incident
 		late succeeded; late succeeded r; late succeeded other; late rejected; late not_executed;
 		late accepted; late accepted r; late accepted other; late unknown; late found; late found r;
 		late found other; late found_failed; late progress; late absent; late ambiguous;
-		late lookup_failed
+		late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	S: happened
 	C: cancelled
 
@@ -374,7 +392,8 @@ succeeded
 		found_failed; progress; absent; absent, asked early; ambiguous; lookup_failed; late released;
 		late succeeded; late succeeded r; late rejected; late not_executed; late accepted; late accepted r;
 		late unknown; late found; late found r; late found_failed; late progress; late absent;
-		late ambiguous; late lookup_failed
+		late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	I: late succeeded other; late accepted other
 	I/I/I/=/=/I: late found other
 
@@ -382,7 +401,8 @@ failed
 	-: claimed; lease_expired; deferred; contested; happened; retry; cancelled
 	=: released; rejected; rejected, conclusive; not_executed; unknown; found_failed; progress; absent;
 		absent, asked early; ambiguous; lookup_failed; late released; late rejected; late not_executed;
-		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed
+		late unknown; late found_failed; late progress; late absent; late ambiguous; late lookup_failed;
+		withdrawn; renewed; late withdrawn; late renewed
 	I: succeeded; accepted; late succeeded; late succeeded r; late succeeded other; late accepted;
 		late accepted r; late accepted other
 	I/I/I/=/=/I: found; found, asked early; late found; late found r; late found other
@@ -432,7 +452,7 @@ func TestTransition_EveryPair(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("a missing cell has no expectation (-want +got):\n%s", d)
 	}
-	if n := len(eventKinds()); n < 19 {
+	if n := len(eventKinds()); n < 22 {
 		t.Errorf("only %d kinds of events were read from transition.go", n)
 	}
 	for _, state := range justonce.States() {

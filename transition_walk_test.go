@@ -19,7 +19,9 @@ type walk struct {
 	policy     justonce.Policy
 	now        time.Time
 	s          justonce.Status
-	believed   int // absences, since arrival or the last decision
+	believed   int       // absences, since arrival or the last decision
+	sent       time.Time // the last send
+	underWay   time.Time // until when a send whose holder was lost may be under way
 	log        []string
 }
 
@@ -34,6 +36,7 @@ func newWalk(seed uint64, tr transition) *walk {
 		RetryAbsent: w.rng.IntN(2) > 0,
 		Window:      pick(w.rng, 0, 10*time.Minute, 3*time.Minute),
 		Settle:      pick(w.rng, 0, -1, time.Minute),
+		Lease:       pick(w.rng, 0, 0, 10*time.Second),
 		MaxAttempts: pick(w.rng, 0, 1, 2, 4),
 		MaxUnknowns: pick(w.rng, 0, 1, 2),
 		MaxLookups:  pick(w.rng, 0, 1, 3),
@@ -55,7 +58,7 @@ func (w *walk) event(kinds []justonce.EventKind) justonce.Event {
 		case s.IsDue(w.now):
 			e.Kind = pick(w.rng, justonce.EventClaimed, justonce.EventClaimed, justonce.EventLeaseExpired)
 		case s.State == justonce.Running && !s.Accepted:
-			e.Kind = pick(w.rng, justonce.EventUnknown, justonce.EventUnknown, justonce.EventNotExecuted, justonce.EventLeaseExpired)
+			e.Kind = pick(w.rng, justonce.EventUnknown, justonce.EventUnknown, justonce.EventNotExecuted, justonce.EventLeaseExpired, justonce.EventRenewed)
 		case s.State.Open():
 			e.Kind, e.Asked = justonce.EventAbsent, w.now
 		case s.State == justonce.Review:
@@ -104,6 +107,15 @@ func (w *walk) step(kinds []justonce.EventKind) error {
 	if e.Kind == justonce.EventAbsent && before.State == justonce.Unknown && after.State == justonce.Pending {
 		w.believed++
 	}
+	if step == justonce.StepSend {
+		w.sent = w.now
+	}
+	if until := w.sent.Add(w.policy.Timeout); e.Kind == justonce.EventLeaseExpired && until.After(w.underWay) {
+		w.underWay = until
+	}
+	if e.Kind == justonce.EventRedriven { // under a new wire key
+		w.underWay = time.Time{}
+	}
 	w.s = after
 	return w.judge(before, after, e, step, decision)
 }
@@ -115,6 +127,8 @@ func (w *walk) judge(before, after justonce.Status, e justonce.Event, step justo
 		source = p.Fallback
 	}
 	claim := e.Kind == justonce.EventClaimed
+	renewed := before
+	renewed.LeaseUntil, renewed.Due = w.now.Add(p.Lease), w.now.Add(p.Lease)
 	unproven := e.Kind == justonce.EventUnknown || e.Kind == justonce.EventLeaseExpired || e.Kind == justonce.EventLookupFailed
 	rules := []struct {
 		broken bool
@@ -140,6 +154,10 @@ func (w *walk) judge(before, after justonce.Status, e justonce.Event, step justo
 		{w.believed > 1 && source == justonce.ByList, "level 3: absence is believed once"},
 		{e.Kind == justonce.EventAbsent && after.State == justonce.Pending && before.State != justonce.Pending && source == justonce.ByNothing, "level 4: absence is never believed"},
 		{e.Kind == justonce.EventAbsent && before.State == justonce.Unknown && e.Asked.Before(before.UnknownAt.Add(p.Settle)) && after.State != before.State, "absence asked before the settle time is not believed"},
+		{e.Kind == justonce.EventAbsent && before.State == justonce.Unknown && e.Asked.Before(w.underWay.Add(p.Settle)) && after.State != before.State, "absence is not believed while a lost process may be at it"},
+		{e.Kind == justonce.EventRenewed && after != before && after != renewed, "a renewal changes nothing but the lease"},
+		{e.Kind == justonce.EventRenewed && after != before && (e.Fence != before.Fence || before.LeaseUntil.IsZero()), "a lost lease does not come back"},
+		{e.Kind == justonce.EventWithdrawn && before.Doubt && after.State == justonce.Failed, "what may have been sent is not withdrawn"},
 
 		{e.Kind == justonce.EventFound && source == justonce.ByList && before.State == justonce.Unknown && after.State == justonce.Succeeded &&
 			e.Asked.Before(before.UnknownAt.Add(p.Settle)), "level 3: a match seen before the settle time is not believed"},

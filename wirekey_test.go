@@ -20,7 +20,7 @@ func TestWireKey_NewOperation(t *testing.T) {
 			r := newRunner(t, tool)
 			call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
 			a := mustDo(t, r, call)
-			if err := r.Delivered(t.Context(), a.Operation.Ref); err != nil {
+			if err := r.Delivered(t.Context(), a.Operation); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second) // in the bubble

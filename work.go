@@ -108,7 +108,7 @@ func (r *Runner) claim(ctx context.Context, due Due) ([]claimed, error) {
 
 // advance is what a claim does to an operation that is due.
 func (r *Runner) advance(op *Operation, now time.Time) (Step, []Entry, bool) {
-	t := r.tool(op.Tool)
+	t := r.toolOf(op)
 	if t == nil {
 		return StepNone, nil, false
 	}
@@ -153,7 +153,7 @@ func (r *Runner) advance(op *Operation, now time.Time) (Step, []Entry, bool) {
 
 // carryOut performs a claimed step, so that Shutdown and joiners know of it.
 func (r *Runner) carryOut(c claimed) {
-	t := r.tool(c.op.Tool)
+	t := r.toolOf(c.op)
 	if err := r.enter(); err != nil {
 		r.settle(t, c.op, report{event: Event{Kind: EventReleased, Fence: c.op.Fence},
 			entry: Entry{Kind: EntryReleased, Note: "shutting down"}})
