@@ -11,14 +11,16 @@ import (
 // The words of the encoding are numbered by their place: append only.
 var (
 	entryKinds = words(justonce.EntryArrived, justonce.EntryClaimed, justonce.EntryAttempt, justonce.EntryLookup,
-		justonce.EntryExpired, justonce.EntryReleased, justonce.EntryLate, justonce.EntryDecision)
+		justonce.EntryExpired, justonce.EntryReleased, justonce.EntryLate, justonce.EntryDecision,
+		justonce.EntryObserved)
 	entryStates = append([]string{""}, words(justonce.Pending, justonce.Running, justonce.Unknown,
 		justonce.Review, justonce.Succeeded, justonce.Failed)...)
 	outcomes = append([]string{""}, words(justonce.EventClaimed, justonce.EventLeaseExpired, justonce.EventReleased,
 		justonce.EventDeferred, justonce.EventSucceeded, justonce.EventRejected, justonce.EventNotExecuted,
 		justonce.EventAccepted, justonce.EventUnknown, justonce.EventFound, justonce.EventFoundFailed,
 		justonce.EventProgress, justonce.EventAbsent, justonce.EventAmbiguous, justonce.EventLookupFailed,
-		justonce.EventHappened, justonce.EventRetry, justonce.EventCancelled, justonce.EventRedriven)...)
+		justonce.EventHappened, justonce.EventRetry, justonce.EventCancelled, justonce.EventRedriven,
+		justonce.EventWithdrawn, justonce.EventContested)...)
 )
 
 func words[T ~string](names ...T) []string {
