@@ -71,25 +71,10 @@ func (a *Answer) Vars(v celexpr.Vars) celexpr.Vars {
 }
 
 // Ask sends b once and reads the answer, up to limit bytes of its body. With
-// reuse it may take a kept-alive connection. A request that net/http would
-// repeat on a dead one by itself, having no body, never does.
+// reuse it may take a kept-alive connection.
 func (c *Client) Ask(ctx context.Context, b *Built, reuse bool, limit int64) *Exchange {
-	t := &trace{}
-	req := (&http.Request{Method: b.Method, URL: b.URL, Header: b.Header, Host: b.URL.Host,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
-	if b.Body != nil {
-		// GetBody stays nil: with it net/http repeats a POST that has an
-		// Idempotency-Key when a kept-alive connection turns out dead.
-		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(b.Body)), int64(len(b.Body))
-	}
-	hc := c.fresh
-	if reuse && len(b.Body) > 0 {
-		hc = c.pool
-	}
-	resp, err := hc.Do(req)
-	x := &Exchange{Reused: t.reused()}
-	if err != nil {
-		x.fail(ctx, t.stage(c.own), err, b)
+	resp, x := c.Open(ctx, b, reuse)
+	if resp == nil {
 		return x
 	}
 	defer resp.Body.Close()
@@ -113,6 +98,33 @@ func (c *Client) Ask(ctx context.Context, b *Built, reuse bool, limit int64) *Ex
 	}
 	x.Stage, x.Answer = StageAnswered, a
 	return x
+}
+
+// Open sends b once and returns the answer when its header has come; the body is
+// the caller's to read and close. Nil: there is none, and the exchange tells of
+// it. A request that net/http would repeat on a dead connection by itself, having
+// no body, never takes a kept-alive one.
+func (c *Client) Open(ctx context.Context, b *Built, reuse bool) (*http.Response, *Exchange) {
+	t := &trace{}
+	req := (&http.Request{Method: b.Method, URL: b.URL, Header: b.Header, Host: b.URL.Host,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}).WithContext(httptrace.WithClientTrace(ctx, t.hooks()))
+	if b.Body != nil {
+		// GetBody stays nil: with it net/http repeats a POST that has an
+		// Idempotency-Key when a kept-alive connection turns out dead.
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(b.Body)), int64(len(b.Body))
+	}
+	hc := c.fresh
+	if reuse && len(b.Body) > 0 {
+		hc = c.pool
+	}
+	resp, err := hc.Do(req)
+	x := &Exchange{Reused: t.reused()}
+	if err != nil {
+		x.fail(ctx, t.stage(c.own), err, b)
+		return nil, x
+	}
+	x.Stage = StageCut // until its body was read
+	return resp, x
 }
 
 // unmarked reports whether a JSON answer ends where the connection does, so

@@ -1,7 +1,6 @@
 package httpask
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -65,24 +64,11 @@ const DefaultSkew = 2 * time.Minute
 // A Finder carries out a Lookup. It may be used from many goroutines.
 type Finder struct {
 	builder   *Builder
-	skew      time.Duration
+	judge     *Judge
 	limit     int64
-	items     *celexpr.Expr
-	match     *celexpr.Expr
-	itemTime  *celexpr.Expr
-	complete  *celexpr.Expr
-	explicit  []verdict
 	absent404 bool
 	found2xx  bool
-	absent    bool // Absent is declared
-	reference *celexpr.Expr
-	result    *celexpr.Expr
 	failure   Failures
-}
-
-type verdict struct {
-	kind Kind
-	when *celexpr.Expr
 }
 
 // Compile checks l and returns its finder. More are further variables, which
@@ -91,55 +77,27 @@ func (l Lookup) Compile(more map[string]celexpr.Kind) (*Finder, error) {
 	if l.Request.Method == "" {
 		l.Request.Method = http.MethodGet
 	}
-	if l.Items == "" && (l.Match != "" || l.ItemTime != "" || l.Complete != "") {
-		return nil, errors.New("match, item_time and complete go with items")
-	}
-	if l.Items != "" && (l.Match == "" || l.Reference == "" || l.Found != "") {
-		return nil, errors.New("items need match and reference, and replace found")
-	}
 	requests, err := celexpr.NewEnv(with(LookupVars(), more))
 	if err != nil {
 		return nil, err
 	}
-	answers, err := celexpr.NewEnv(with(with(LookupVars(), AnswerVars()), more))
+	vars := with(with(LookupVars(), AnswerVars()), more)
+	answers, err := celexpr.NewEnv(vars)
 	if err != nil {
 		return nil, err
 	}
-	items, err := celexpr.NewEnv(with(with(with(LookupVars(), AnswerVars()), more), map[string]celexpr.Kind{"item": celexpr.Any}))
-	if err != nil {
-		return nil, err
-	}
-	f := &Finder{skew: l.Skew, limit: l.MaxAnswer, absent: l.Absent != "",
+	f := &Finder{limit: l.MaxAnswer,
 		absent404: l.Items == "" && l.Absent == "", found2xx: l.Items == "" && l.Found == ""}
-	if f.skew == 0 {
-		f.skew = DefaultSkew
-	}
 	if f.limit == 0 {
 		f.limit = 4 << 20
+	}
+	if f.judge, err = l.Judge(vars); err != nil {
+		return nil, err
 	}
 	if f.builder, err = l.Request.Compile(requests); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
 	}
-	each := answers
-	if l.Items != "" {
-		each = items
-	}
 	c := Compiler{}
-	f.items = c.Any(answers, "items", l.Items)
-	f.match = c.Bool(items, "match", l.Match)
-	f.itemTime = c.Any(items, "item_time", l.ItemTime)
-	f.complete = c.Bool(answers, "complete", l.Complete)
-	f.reference = c.Any(each, "reference", l.Reference)
-	f.result = c.Any(each, "result", l.Result)
 	f.failure = c.Failures(answers, l.FailureCode, l.FailureMessage)
-	for _, v := range []struct {
-		kind   Kind
-		name   string
-		source string
-	}{{Found, "found", l.Found}, {Absent, "absent", l.Absent}, {Failed, "failed", l.Failed}, {Progress, "progress", l.Progress}} {
-		if x := c.Bool(answers, v.name, v.source); x != nil {
-			f.explicit = append(f.explicit, verdict{v.kind, x})
-		}
-	}
 	return f, c.Err
 }
