@@ -1,0 +1,10 @@
+//go:build unix && !linux
+
+package mcpconn
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+func ownGroup(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
