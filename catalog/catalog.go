@@ -21,6 +21,9 @@ type Options struct {
 	// Sections receives further blocks at the top of the file, by name: each is
 	// decoded strictly into the value pointed to, as [Spec.Decode] does.
 	Sections map[string]any
+	// Servers are names of MCP servers whose command is given elsewhere, such as on
+	// the command line.
+	Servers []string
 
 	// LookupEnv finds environment variables. Defaults to os.LookupEnv.
 	LookupEnv func(name string) (string, bool)
@@ -74,6 +77,7 @@ type Catalog struct {
 
 	set      map[string]bool
 	tools    []*tool
+	servers  map[string]*Server
 	toolsAt  Position
 	findings []Finding
 	secrets  *Secrets
@@ -170,7 +174,7 @@ func parse(name string, data []byte, opt *Options) (*Catalog, []Finding) {
 		return c, found.sorted()
 	}
 	c.readSettings(root, d)
-	known := append(settingNames(), "tools")
+	known := append(settingNames(), "servers", "tools")
 	for name := range o.Sections {
 		known = append(known, name)
 	}
@@ -185,6 +189,7 @@ func parse(name string, data []byte, opt *Options) (*Catalog, []Finding) {
 			found.add("unknown-field", m.at, "", suggest(m.name, known), "the file has no field %s", m.name)
 		}
 	}
+	c.readServers(root.get("servers"), o.Servers, found)
 	c.literalSecrets(root, found)
 	c.toolsAt = Position{File: name}
 	if m := root.member("tools"); m != nil {
@@ -199,7 +204,7 @@ func parse(name string, data []byte, opt *Options) (*Catalog, []Finding) {
 			d.bad(tools, "tools: there are more than %d", maxTools)
 			return c, found.sorted()
 		}
-		b := &builder{o: &o, found: found, secrets: c.secrets, file: name}
+		b := &builder{o: &o, found: found, secrets: c.secrets, servers: c.servers, file: name}
 		for _, m := range tools.members {
 			c.tools = append(c.tools, b.tool(m))
 		}

@@ -18,7 +18,12 @@ func Check(name string, data []byte, o *Options) []Finding {
 	all := &findings{list: found}
 	c.toolless(all)
 	for _, t := range c.tools {
-		c.unreachable(t, all)
+		if !slices.Contains(t.spec.Allow, "secret-missing") {
+			c.unreachable(t.name, t.refs, all)
+		}
+	}
+	for _, name := range sortedNames(c.servers) {
+		c.unreachable("", c.servers[name].refs, all)
 	}
 	return all.sorted()
 }
@@ -33,20 +38,21 @@ func CheckFile(path string, o *Options) ([]Finding, error) {
 	return Check(path, data, o), nil
 }
 
-// toolless finds that there is nothing to call: no tool is declared, and the
-// sandbox, which has some, is not asked for.
+// toolless finds that there is nothing to call: no tool or MCP server is
+// declared, and the sandbox, which has some, is not asked for.
 func (c *Catalog) toolless(found *findings) {
 	sandbox := c.Settings.Sandbox != "" && c.Settings.Sandbox != "off"
-	if len(c.tools) == 0 && !sandbox && len(errorsOf(found.list)) == 0 {
-		found.add("no-tools", c.toolsAt, "", "add one under tools", "it declares no tools")
+	if len(c.tools) == 0 && len(c.servers) == 0 && !sandbox && len(errorsOf(found.list)) == 0 {
+		found.add("no-tools", c.toolsAt, "", "add one under tools, or an MCP server under servers", "it declares no tools")
 	}
 }
 
-// unreachable finds the references of a tool that have no value now.
-func (c *Catalog) unreachable(t *tool, found *findings) {
+// unreachable finds the references that have no value now. They are a tool's;
+// of a server tool is "".
+func (c *Catalog) unreachable(tool string, refs []reference, found *findings) {
 	seen := map[string]bool{}
-	for _, r := range t.refs {
-		if seen[r.name()] || slices.Contains(t.spec.Allow, "secret-missing") {
+	for _, r := range refs {
+		if seen[r.name()] {
 			continue
 		}
 		seen[r.name()] = true
@@ -60,7 +66,7 @@ func (c *Catalog) unreachable(t *tool, found *findings) {
 			}
 		}
 		if _, err := c.secrets.Secret(context.Background(), r.name()); err != nil {
-			found.add("secret-missing", r.at, t.name, hint, "%s", what)
+			found.add("secret-missing", r.at, tool, hint, "%s", what)
 		}
 	}
 }

@@ -42,6 +42,11 @@ func (b *builder) connect(t *tool, kinds []member) {
 	if leaks(t.block) {
 		return // what is refused is not handed on; the finding is made with the file's others
 	}
+	if m.name == "mcp" {
+		if b.serverOf(t); len(errorsOf(b.found.list)) > before {
+			return
+		}
+	}
 	make, ok := b.o.Connectors[m.name]
 	if !ok || len(errorsOf(b.found.list)) > before {
 		return

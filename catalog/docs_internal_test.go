@@ -65,7 +65,7 @@ func TestDocs(t *testing.T) {
 		}
 		for _, m := range props.members {
 			name, about := m.name, m.value.get("description").str()
-			if name == "http" || name == "smtp" || name == "mcp" || name == "tools" {
+			if name == "http" || name == "smtp" || name == "mcp" || name == "servers" || name == "tools" {
 				continue
 			}
 			_, def, hasDefault := strings.Cut(about, "Default: ")

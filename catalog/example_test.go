@@ -12,7 +12,7 @@ tools:
   create_order:
     effect: write
     idenity: [/order_id]
-    lease: 10s
+    lease: 100ms
     http:
       request:
         url: https://orders.example.com/v1/orders
@@ -23,5 +23,5 @@ tools:
 	// Output:
 	// justonce.yaml:3:3: it has no identity, so that a retry in other words is another call [identity-missing]
 	// justonce.yaml:5:5: a tool has no field idenity [unknown-field]
-	// justonce.yaml:6:5: the lease, 10s, must be longer than the timeout, 30s [lease-short]
+	// justonce.yaml:6:5: the lease, 100ms, must be 1s or more [lease-short]
 }

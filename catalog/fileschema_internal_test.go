@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	httpconn "github.com/justonce-dev/justonce/connector/http"
+	mcpconn "github.com/justonce-dev/justonce/connector/mcp"
 	smtpconn "github.com/justonce-dev/justonce/connector/smtp"
 )
 
@@ -27,11 +28,13 @@ func TestFileSchemaFollowsTheCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &schemaWalk{T: t, root: root}
-	w.compare(root, reflect.TypeFor[Settings](), "file", []string{"tools"})
+	w.compare(root, reflect.TypeFor[Settings](), "file", []string{"servers", "tools"})
+	w.compare(root.get("$defs").get("server"), reflect.TypeFor[Server](), "server", nil)
 	tool := root.get("$defs").get("tool")
 	w.compare(tool, reflect.TypeFor[toolSpec](), "tool", connectorNames)
 	w.compare(root.get("$defs").get("http"), reflect.TypeFor[httpconn.Config](), "http", nil)
 	w.compare(root.get("$defs").get("smtp"), reflect.TypeFor[smtpconn.Config](), "smtp", nil)
+	w.compare(root.get("$defs").get("mcp"), reflect.TypeFor[mcpconn.Config](), "mcp", nil)
 
 	enum := func(n *node) (list []string) {
 		for _, e := range n.list {

@@ -1,12 +1,19 @@
 package catalog
 
 import (
+	"cmp"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
 )
 
 const day = 24 * time.Hour
+
+// Defaults of tools with an mcp block.
+const (
+	mcpTimeout = 2 * time.Minute
+	mcpLease   = 15 * time.Second
+)
 
 // policy reads what the state table needs to know, and bounds it, so that sums
 // of spans cannot overflow.
@@ -52,6 +59,12 @@ func (b *builder) policy(t *tool, d *decoder) {
 		MaxAttempts: s.Retries.MaxAttempts, MaxUnknowns: s.Retries.MaxUnknowns, MaxLookups: s.Retries.MaxLookups,
 		BackoffBase: s.Retries.Base, BackoffCap: s.Retries.Cap, Poll: s.Retries.Poll,
 	}
+	if t.node.get("mcp") != nil {
+		// Calls of MCP tools may take long, and their servers are often processes of
+		// the caller's own, that die with it: a short lease, which is renewed, tells
+		// soon.
+		p.Timeout, p.Lease = cmp.Or(p.Timeout, mcpTimeout), cmp.Or(p.Lease, mcpLease)
+	}
 	if s.Settle != nil {
 		p.Settle = min(*s.Settle, 365*day)
 		if p.Settle == 0 {
@@ -70,10 +83,10 @@ func isDuration(n *node) bool {
 }
 
 // sendSpan is the longest time from the first send of an operation to the end
-// of its last, if each attempt lasts until its lease ends and each wait is the
-// longest possible. A provider's Retry-After may add to it.
+// of its last, if each attempt lasts as long as it may be thought to and each
+// wait is the longest possible. A provider's Retry-After may add to it.
 func sendSpan(p justonce.Policy) time.Duration {
-	span := time.Duration(p.MaxAttempts) * p.Lease
+	span := time.Duration(p.MaxAttempts) * max(p.Lease, p.Timeout)
 	for n := 1; n < p.MaxAttempts; n++ {
 		span += p.Backoff(n, 1, 0)
 	}

@@ -17,10 +17,12 @@ var rules = []Rule{
 	{"preset-unknown", SeverityError, "There is no preset of that name."},
 	{"schema-invalid", SeverityError, "The arguments' schema cannot be read, is no JSON Schema, or refers to another document."},
 	{"connector", SeverityError, "A tool has no connector or more than one, or the connector cannot be made of its block."},
+	{"server", SeverityError, "An MCP server has both a command and a url, or a field that fits the other of them only."},
+	{"server-unknown", SeverityError, "A tool with the block mcp is of a server that is not declared."},
 	{"secret-literal", SeverityError, "A secret is written out in the file."},
 	{"env-address", SeverityError, "An address begins with an environment variable that is not set."},
 	{"identity-ignored", SeverityError, "An identifying argument is ignored, so that every call would be refused."},
-	{"lease-short", SeverityError, "The lease is not longer than the timeout, so that an attempt could be taken for dead while it runs."},
+	{"lease-short", SeverityError, "The lease is shorter than a second, so that an attempt could be taken for dead while it runs."},
 	{"window-margin", SeverityError, "The window is not longer than its margin, so that a key would never be sent again."},
 	{"lookup-needed", SeverityError, "The tool counts on asking afterwards, as capability reference or list, fallback or long_running, but its connector has no lookup."},
 	{"lookup-unbound", SeverityError, "Nothing in the lookup is about the operation, so that anybody's effect would make a lost one succeed."},
@@ -46,7 +48,8 @@ var rules = []Rule{
 	{"money-fallback", SeverityWarning, "A tool that moves money has nothing left to ask once the key's window has passed."},
 	{"money-retry-absent", SeverityWarning, "A tool that moves money is sent again when a list shows no match, and lists lag."},
 	{"wire-key-raw", SeverityWarning, "The raw key, of up to 255 characters, is sent where the provider takes fewer."},
-	{"no-tools", SeverityWarning, "The file declares no tools, and no sandbox either."},
+	{"server-nowhere", SeverityWarning, "An MCP server has neither a command nor a url, so that it is for justonce mcp alone, with a command of its own."},
+	{"no-tools", SeverityWarning, "The file declares neither tools nor MCP servers, and no sandbox either."},
 	{"secret-missing", SeverityWarning, "A secret that the file refers to cannot be had where the check runs."},
 }
 

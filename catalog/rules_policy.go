@@ -4,15 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	justonce "github.com/justonce-dev/justonce"
 )
 
 func (c *checked) policyRules() {
 	p := c.policy
-	if p.Lease <= p.Timeout {
-		c.report("lease-short", c.place("lease"), "leave it out for timeout + 15s",
-			"the lease, %s, must be longer than the timeout, %s", spell(p.Lease), spell(p.Timeout))
+	if p.Lease < time.Second {
+		c.report("lease-short", c.place("lease"), "leave it out for the default",
+			"the lease, %s, must be 1s or more", p.Lease)
 	}
 	if p.Capability == justonce.ByKey && p.Window <= p.Margin {
 		at := c.place("window")

@@ -93,6 +93,9 @@ func (c *checked) lookupBinds(list []mention) {
 		loose = loose || m.names(circumstances...)
 	}
 	at, hint := c.place(c.kind, "lookup"), "ask for ${wire_key} where it was sent, or compare with args"
+	if c.kind == "mcp" {
+		hint = "ask for args, or compare with them"
+	}
 	if loose {
 		c.report("lookup-vague", at, hint, "the lookup tells this operation's effect only by its time, run or scope, so that another's would be taken for it")
 		return
@@ -120,7 +123,11 @@ func (c *checked) lookupSent(list []mention) {
 			}
 		}
 		if asked != "" && !sent {
-			c.report("lookup-unsent", c.placeIn(asked), "put ${"+names[0]+"} into the request, where the provider keeps it",
+			hint := "put ${" + names[0] + "} into the request, where the provider keeps it"
+			if c.kind == "mcp" { // which sends the arguments as they came
+				hint = "ask by args"
+			}
+			c.report("lookup-unsent", c.placeIn(asked), hint,
 				"the lookup asks for %s, but the request does not send it", names[0])
 		}
 	}

@@ -1,6 +1,7 @@
 package catalog_test
 
 import (
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	justonce "github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/catalog"
 	httpconn "github.com/justonce-dev/justonce/connector/http"
+	mcpconn "github.com/justonce-dev/justonce/connector/mcp"
 	smtpconn "github.com/justonce-dev/justonce/connector/smtp"
 )
 
@@ -34,8 +36,21 @@ func connectors() map[string]catalog.Connect {
 			}
 			return smtpconn.New(c, &smtpconn.Options{Secrets: s.Secrets})
 		},
+		"mcp": func(s *catalog.Spec) (justonce.Connector, error) {
+			var c mcpconn.Config
+			if err := s.Decode(&c); err != nil {
+				return nil, err
+			}
+			c.Server, c.Tool, _ = strings.Cut(s.Tool, "/")
+			return mcpconn.New(c, nobody{})
+		},
 	}
 }
+
+// nobody calls no tool.
+type nobody struct{}
+
+func (nobody) CallTool(context.Context, *mcpconn.ToolCall) mcpconn.Reply { return mcpconn.Reply{} }
 
 // options see nothing but the files of the archive; its file env has lines of
 // NAME=VALUE.

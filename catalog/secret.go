@@ -56,10 +56,14 @@ func (s *Secrets) Expand(ctx context.Context, text string) (string, error) {
 	var bad error
 	out := placeholder.ReplaceAllStringFunc(text, func(m string) string {
 		ref, ok := parseReference(m)
+		name := ref.name()
+		if ref.kind == "secret" { // as it is in what was decoded
+			name, ok = ref.value, true
+		}
 		if !ok || strings.HasPrefix(m, "$$") {
 			return m
 		}
-		v, err := s.Secret(ctx, ref.name())
+		v, err := s.Secret(ctx, name)
 		if err != nil && bad == nil {
 			bad = err
 		}

@@ -113,6 +113,7 @@ type builder struct {
 	o       *Options
 	found   *findings
 	secrets *Secrets
+	servers map[string]*Server
 	file    string
 }
 
