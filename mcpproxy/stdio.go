@@ -1,0 +1,203 @@
+package mcpproxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/justonce-dev/justonce/internal/jsonrpc"
+)
+
+// A Peer is the server's end of a conversation in lines, such as a
+// *mcpconn.Process. Write hands over one message; an error that is
+// mcpconn.ErrNotSent says that nothing of it was or will be sent. Done is closed
+// once the server has ended and all that it said was handled; Err then says how.
+type Peer interface {
+	Write(line []byte) error
+	Done() <-chan struct{}
+	Err() error
+	Close()
+}
+
+// StdioOptions say between what [Server.ServeStdio] stands.
+type StdioOptions struct {
+	In  io.Reader // the client's messages
+	Out io.Writer // and the server's
+	// Start starts the server; handle gets each of its messages, in order. It is
+	// called again when the server has ended and is needed.
+	Start func(handle func(line []byte)) (Peer, error)
+	// Limit bounds a message. Defaults to 64 MiB.
+	Limit int
+	// Linger is how long calls with effects that were sent may take to end once
+	// the client has closed its side; everything else gets 30s of it. Defaults to
+	// 5m.
+	Linger time.Duration
+}
+
+// ServeStdio stands between one client and one server until the client closes
+// In, ctx ends, or the client is gone. Calls that were sent are then waited for,
+// up to Linger; the server is closed before it returns. The error tells why the
+// server could not be started the first time, or why reading failed.
+func (s *Server) ServeStdio(ctx context.Context, o *StdioOptions) error {
+	r := newRelay(ctx, s, o)
+	if err := r.connect(ctx); err != nil {
+		r.close()
+		return err
+	}
+	defer s.lend(r)()
+	lines := make(chan inputLine)
+	stop := make(chan struct{})
+	defer close(stop)
+	go readLines(jsonrpc.NewLineReader(o.In, o.Limit), lines, stop)
+	var err error
+	for {
+		select {
+		case l := <-lines:
+			if l.err != nil {
+				if !errors.Is(l.err, io.EOF) {
+					err = l.err
+				}
+				r.linger()
+				return err
+			}
+			r.fromClient(l.line, l.bad)
+			continue
+		case <-r.lost:
+		case <-ctx.Done():
+		}
+		r.linger()
+		return err
+	}
+}
+
+type inputLine struct {
+	line []byte
+	bad  error // the line is no message
+	err  error // no more lines
+}
+
+func readLines(in *jsonrpc.LineReader, to chan<- inputLine, stop <-chan struct{}) {
+	for {
+		line, err := in.Read()
+		l := inputLine{line: line}
+		switch {
+		case errors.Is(err, jsonrpc.ErrTooLong):
+			l.bad = err
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			// Half a message: whoever wrote it died over it.
+			l.err = io.EOF
+		case err != nil:
+			l.err = err
+		}
+		select {
+		case to <- l:
+		case <-stop:
+			return
+		}
+		if l.err != nil {
+			return
+		}
+	}
+}
+
+// receipts are the answers written to a client of which it is not known yet
+// whether they arrived.
+type receipts struct {
+	out     outlet
+	reports sync.WaitGroup
+
+	mu      sync.Mutex
+	written int64 // bytes, all in all
+	list    []receipt
+	timer   *time.Timer
+	wait    time.Duration
+}
+
+type receipt struct {
+	d   *delivery
+	end int64 // of the answer, in bytes written
+}
+
+// wrote notes that n bytes were written, for which d waits; nil: nobody.
+func (r *receipts) wrote(n int, d *delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.written += int64(n)
+	if d == nil {
+		return
+	}
+	r.list = append(r.list, receipt{d, r.written})
+	r.wait = 10 * time.Millisecond
+	if r.timer == nil {
+		r.timer = time.AfterFunc(r.wait, func() { r.check(false) })
+	} else {
+		r.timer.Reset(r.wait)
+	}
+}
+
+// check reports the answers that the client has taken; with final, also that the
+// others did not arrive.
+func (r *receipts) check(final bool) {
+	r.mu.Lock()
+	var arrived, lost []*delivery
+	if len(r.list) > 0 {
+		n, exact, gone, known := r.out.unread()
+		rest := r.list[:0:0]
+		for _, x := range r.list {
+			switch {
+			case !known || n == 0 || exact && x.end <= r.written-int64(n):
+				arrived = append(arrived, x.d)
+			case gone || final:
+				lost = append(lost, x.d)
+			default:
+				rest = append(rest, x)
+			}
+		}
+		r.list = rest
+	}
+	if len(r.list) > 0 {
+		r.wait = min(2*r.wait, 2*time.Second)
+		r.timer.Reset(r.wait)
+	}
+	r.mu.Unlock()
+	for _, d := range arrived {
+		r.reports.Go(func() { d.report(true) }) // writes to the ledger
+	}
+	for _, d := range lost {
+		d.report(false)
+	}
+}
+
+// refuse reports that the answers of an operation did not arrive, as far as that
+// is still open: the client sent an equal call before it took them.
+func (r *receipts) refuse(a *arrival) {
+	r.mu.Lock()
+	var lost []*delivery
+	rest := r.list[:0:0]
+	for _, x := range r.list {
+		if x.d.of == a {
+			lost = append(lost, x.d)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	r.list = rest
+	r.mu.Unlock()
+	for _, d := range lost {
+		d.report(false)
+	}
+}
+
+// stop ends the checking: what is not known to have arrived did not. It returns
+// once the ledger knows.
+func (r *receipts) stop() {
+	r.check(true)
+	r.mu.Lock()
+	if r.timer != nil {
+		r.timer.Stop()
+	}
+	r.mu.Unlock()
+	r.reports.Wait()
+}
