@@ -103,9 +103,10 @@ func (o *object) operation(a *justonce.Answer, flags bool) {
 		o.strIf("matched_by", string(a.MatchedBy))
 	}
 	if op.Result != nil {
-		if op.State == justonce.Succeeded || op.Incident {
+		refusal := op.State == justonce.Failed && op.Reason == justonce.ReasonRejected && op.Digest != ""
+		if op.State == justonce.Succeeded || op.Incident || refusal {
 			o.raw("result", op.Result)
-		} else {
+		} else if string(op.Result) != "null" { // which stands for none
 			o.raw("progress", op.Result)
 		}
 	}

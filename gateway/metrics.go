@@ -30,6 +30,7 @@ const (
 //	justonce_lookups_total{tool,outcome}            questions put to providers
 //	justonce_lookup_duration_seconds{tool}
 //	justonce_late_total{tool,outcome}               reports under an old fence
+//	justonce_observed_total{tool,would}             calls that were observed only, by what would have been
 //	justonce_ledger_errors_total                    writes that failed and are tried again
 //	justonce_refused_total{status,reason}           requests answered with a problem
 //	justonce_operations{state}                      as the ledger has them
@@ -42,6 +43,7 @@ type Metrics struct {
 	ledger   *ledgerCollector
 
 	calls, attempts, lookups, late, refused    *prometheus.CounterVec
+	observed                                   *prometheus.CounterVec
 	callSeconds, attemptSeconds, lookupSeconds *prometheus.HistogramVec
 	ledgerErrors                               prometheus.Counter
 
@@ -80,6 +82,7 @@ func NewMetrics() *Metrics {
 	m.attempts = counter("attempts_total", "Sends to providers, by what they proved.", "tool", "outcome")
 	m.lookups = counter("lookups_total", "Questions put to providers, by the event they led to.", "tool", "outcome")
 	m.late = counter("late_total", "Reports that came under an old fence.", "tool", "outcome")
+	m.observed = counter("observed_total", "Calls that were observed only, by what would have become of them.", "tool", "would")
 	m.refused = counter("refused_total", "Requests answered with a problem, by status and kind.", "status", "reason")
 	m.callSeconds = histogram("call_duration_seconds", "How long calls took, waiting included.", "tool", "decision")
 	m.attemptSeconds = histogram("attempt_duration_seconds", "How long sends to providers took.", "tool")
@@ -102,6 +105,9 @@ func (m *Metrics) Observer() justonce.Observer {
 			s := m.call(m.tool(tool), d)
 			s.total.Inc()
 			s.seconds.Observe(took.Seconds())
+		},
+		Observed: func(tool string, would justonce.Decided) {
+			m.observed.WithLabelValues(m.tool(tool).name, string(would)).Inc()
 		},
 		Attempt: func(tool string, outcome justonce.OutcomeKind, took time.Duration) {
 			name := m.tool(tool).name

@@ -123,6 +123,8 @@ func TestOpenAPI(t *testing.T) {
 		{"POST", "/v1/tool-calls/{key}/redrive", "/v1/tool-calls/a/redrive", `{"actor":"ann","reason":"r"}`, nil, "200"},
 		{"POST", "/v1/tool-calls/{key}/cancel", "/v1/tool-calls/a/cancel", `{"actor":"ann","reason":"r"}`, nil, "200"},
 		{"POST", "/v1/explain", "", `{"name":"charge","arguments":{"order_id":"1","trace":0},"scope":"ann","intent_seq":2}`, nil, "200"},
+		{"GET", "/v1/report", "", "", nil, "200"},
+		{"GET", "/v1/report", "?since=yesterday", "", nil, "400"},
 		{"GET", "/v1/tools", "", "", nil, "200"},
 		{"GET", "/healthz", "", "", nil, "200"},
 		{"GET", "/readyz", "", "", nil, "200"},

@@ -25,6 +25,7 @@ func routes() []route {
 		{"POST", "/v1/tool-calls/{key}/redrive", (*Server).redrive, docRedrive},
 		{"POST", "/v1/tool-calls/{key}/cancel", (*Server).cancel, docCancel},
 		{"POST", "/v1/explain", (*Server).explain, docExplain},
+		{"GET", "/v1/report", (*Server).report, docReport},
 		{"GET", "/v1/tools", (*Server).tools, docTools},
 		{"GET", "/healthz", (*Server).healthz, docHealthz},
 		{"GET", "/readyz", (*Server).readyz, docReadyz},

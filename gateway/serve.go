@@ -66,6 +66,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	srv := &http.Server{
 		Handler:           s,
 		BaseContext:       func(net.Listener) context.Context { return base },
+		ConnContext:       s.o.ConnContext,
+		ConnState:         s.o.ConnState,
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		// Recording may take half a minute beside the waiting.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"path"
 	"runtime"
@@ -39,6 +40,14 @@ type Options struct {
 	// send requests beside those of the server's own.
 	Origins []string
 
+	// Handle serves further paths beside the gateway's own, by pattern of
+	// [http.ServeMux]. Checking Host and Origin, and bounding bodies and times, is
+	// up to these handlers. Their requests' contexts end when Serve is told to stop.
+	Handle map[string]http.Handler
+	// ConnContext and ConnState are hooks of the [http.Server] that Serve runs.
+	ConnContext func(ctx context.Context, c net.Conn) context.Context
+	ConnState   func(net.Conn, http.ConnState)
+
 	// Grace is how long Serve lets requests finish once ctx has ended.
 	// Defaults to 30s.
 	Grace time.Duration
@@ -53,13 +62,14 @@ type Options struct {
 // BaseContext is what ends the waiting of calls.
 //
 // Where the service has the methods of Runner beyond [justonce.Service], they
-// are served, too: Explain, and Stats for readiness and metrics.
+// are served, too: Explain, Report, and Stats for readiness and metrics.
 type Server struct {
 	svc     justonce.Service
 	o       Options
 	log     *slog.Logger
 	metrics *Metrics
 	mux     *http.ServeMux
+	others  *http.ServeMux // of Options.Handle; nil: none
 	hosts   map[string]bool
 	origins map[string]bool
 	strict  *canon.Options // of bodies
@@ -72,6 +82,9 @@ type Server struct {
 type (
 	explainer interface {
 		Explain(ctx context.Context, c justonce.Call) (*justonce.Explanation, error)
+	}
+	reporter interface {
+		Report(ctx context.Context, o *justonce.ReportOptions) (*justonce.Report, error)
 	}
 	stater interface {
 		Stats(ctx context.Context) (*justonce.Stats, error)
@@ -120,6 +133,12 @@ func NewServer(svc justonce.Service, o *Options) *Server {
 	s.strict = &canon.Options{MaxBytes: int(s.o.MaxBody), MaxDepth: maxDepth}
 	s.openAPI = sync.OnceValues(s.document)
 	s.route()
+	if len(s.o.Handle) > 0 {
+		s.others = http.NewServeMux()
+		for pattern, h := range s.o.Handle {
+			s.others.Handle(pattern, h)
+		}
+	}
 	return s
 }
 
@@ -140,6 +159,13 @@ var (
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.recover(w, r)
+	if s.others != nil {
+		if _, pattern := s.others.Handler(r); pattern != "" {
+			http.NewResponseController(w).SetWriteDeadline(time.Time{}) // an error means that there is none
+			s.others.ServeHTTP(w, r)
+			return
+		}
+	}
 	limitBody(w, r)
 	h := w.Header()
 	h["Cache-Control"] = noStore

@@ -111,7 +111,7 @@ func testTools(t *testing.T, svc justonce.Service, p *provider) {
 	if err != nil || len(got) != len(p.tools()) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	want := justonce.ToolInfo{Name: "charge", Description: "Charge a card.", Effect: justonce.Write, Capability: justonce.ByNothing, Level: 4,
+	want := justonce.ToolInfo{Name: "charge", Description: "Charge a card.", Effect: justonce.Write, Capability: justonce.ByNothing, Level: 4, Dedupe: justonce.Strict,
 		Identity: []string{"/order_id"}, Ignore: []string{"/trace"}, Schema: json.RawMessage(`{"type":"object","required":["order_id"]}`)}
 	if d := cmp.Diff(want, got[0]); d != "" {
 		t.Error(d)
