@@ -22,11 +22,13 @@ var allowed = map[string][]string{
 	"storetest":               {"", "inmem"},
 	"connector/http":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},
 	"connector/smtp":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},
+	"connector/mcp":           {"", "internal/httpask", "internal/celexpr", "internal/secret", "internal/jsonrpc", "internal/sse"},
 	"connector/connectortest": {"", "internal/faultconn"},
 	"catalog":                 {"", "internal/canon", "internal/secret"},
 	"gateway":                 {"", "internal/canon"},
+	"mcpproxy":                {"", "connector/mcp", "internal/canon", "internal/jsonrpc", "internal/sse"},
 	"sandbox":                 {},
-	"cmd/justonce":            {"", "inmem", "sqlite", "connector/http", "connector/smtp", "catalog", "gateway", "sandbox", "examples"},
+	"cmd/justonce":            {"", "inmem", "sqlite", "connector/http", "connector/smtp", "connector/mcp", "catalog", "gateway", "mcpproxy", "sandbox", "examples"},
 	"internal/httpask":        {"internal/celexpr", "internal/secret"},
 }
 

@@ -30,6 +30,7 @@ func options(env map[string]string) *catalog.Options {
 				}
 				return smtpconn.New(c, &smtpconn.Options{Secrets: s.Secrets})
 			},
+			"mcp": mcpTools(nil),
 		},
 		LookupEnv: func(name string) (string, bool) {
 			if v, ok := env[name]; ok {

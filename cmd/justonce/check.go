@@ -38,7 +38,7 @@ func catalogError(err error) error {
 }
 
 func (c *checkCmd) Run(_ context.Context, o *output) error {
-	findings, err := catalog.CheckFile(c.File, &catalog.Options{Connectors: connectors(nil)})
+	findings, err := catalog.CheckFile(c.File, &catalog.Options{Connectors: connectors(nil, newMCPServers())})
 	if err != nil {
 		return &usageError{hint(err, "name the file: justonce check FILE")}
 	}

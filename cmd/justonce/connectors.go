@@ -10,8 +10,9 @@ import (
 	smtpconn "github.com/justonce-dev/justonce/connector/smtp"
 )
 
-// connectors are the kinds that justonce.yaml can name.
-func connectors(client *http.Client) map[string]catalog.Connect {
+// connectors are the kinds that justonce.yaml can name. MCP tools are called
+// through servers.
+func connectors(client *http.Client, servers *mcpServers) map[string]catalog.Connect {
 	return map[string]catalog.Connect{
 		"http": func(s *catalog.Spec) (justonce.Connector, error) {
 			c := httpconn.Config{Capability: s.Policy.Capability}
@@ -27,5 +28,6 @@ func connectors(client *http.Client) map[string]catalog.Connect {
 			}
 			return smtpconn.New(c, &smtpconn.Options{Secrets: s.Secrets, Client: client})
 		},
+		"mcp": servers.connect,
 	}
 }

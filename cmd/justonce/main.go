@@ -46,6 +46,7 @@ type cli struct {
 
 	Serve   serveCmd   `cmd:"" help:"Run the gateway (and, without a configuration, a sandbox provider to try it with)."`
 	Demo    demoCmd    `cmd:"" help:"See a flaky charge without and with justonce, and a kill -9 in the middle."`
+	MCP     mcpCmd     `cmd:"" name:"mcp" help:"Stand in front of an MCP server, in the place of its command."`
 	Call    callCmd    `cmd:"" help:"Call a tool once."`
 	Ls      lsCmd      `cmd:"" help:"List operations, newest first."`
 	Tools   toolsCmd   `cmd:"" help:"List the tools that can be called."`
@@ -54,6 +55,7 @@ type cli struct {
 	Resolve resolveCmd `cmd:"" help:"Decide an operation that is in review."`
 	Redrive redriveCmd `cmd:"" help:"Send a failed operation once more."`
 	Cancel  cancelCmd  `cmd:"" help:"Cancel an operation that was not sent yet."`
+	Report  reportCmd  `cmd:"" help:"Tell what observing has shown: which calls were duplicates."`
 	Check   checkCmd   `cmd:"" help:"Check justonce.yaml and warn of what makes retries unsafe."`
 	Migrate migrateCmd `cmd:"" help:"Bring a ledger to this version's schema."`
 	Sandbox sandboxCmd `cmd:"" help:"Run the sandbox provider by itself."`

@@ -18,7 +18,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the scripts' expected outputs")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"justonce": main})
+	testscript.Main(m, map[string]func(){"justonce": main, "ticket-server": ticketServer})
 }
 
 func TestScripts(t *testing.T) {
@@ -41,7 +41,7 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "post": postCmd, "answers": answers,
+			"await": await, "post": postCmd, "answers": answers, "rpc": rpcCmd,
 		},
 	})
 }

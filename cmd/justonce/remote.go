@@ -32,7 +32,7 @@ func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
 		return svc, func() {}, err
 	}
 	if _, err := os.Stat(l.Store); err != nil {
-		return nil, nil, hint(err, "--store wants the file that 'justonce serve' made, justonce.db by default")
+		return nil, nil, hint(err, "--store wants the file of a ledger: justonce.db of 'justonce serve', or what 'justonce mcp --where' prints")
 	}
 	st, err := sqlite.Open(ctx, l.Store, nil)
 	if err != nil {

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 
 type serveCmd struct {
 	sandboxOf
+	servers *mcpServers
 
 	Config        string         `help:"The catalog. Defaults to justonce.yaml if it is there; empty for none." default:"justonce.yaml" env:"JUSTONCE_CONFIG" placeholder:"FILE"`
 	Store         string         `help:"The ledger, a SQLite file. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"FILE"`
@@ -51,11 +54,12 @@ Examples:
 }
 
 func (c *serveCmd) Run(ctx context.Context, o *output) error {
+	c.servers = newMCPServers()
 	cat, err := c.load()
 	if err != nil {
 		return err
 	}
-	log, err := c.logger(o)
+	log, err := newLogger(o, c.LogLevel, c.LogFormat)
 	if err != nil {
 		return err
 	}
@@ -75,35 +79,44 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 		return hint(err, "--store names the ledger's file; it is %s now", c.Store)
 	}
 	metrics := gateway.NewMetrics()
-	runner, err := justonce.New(store, &justonce.RunnerOptions{
+	work := newOwnWork(store)
+	runner, err := justonce.New(work, &justonce.RunnerOptions{
 		Tools: tools, ResultLimit: int(*c.ResultLimit), CacheBytes: int(*c.CacheBytes), Concurrency: *c.Concurrency,
 		Poll: *c.Poll, Worker: c.Worker, Logger: log, Observer: metrics.Observer(),
 	})
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	warnOfStranded(ctx, log, runner)
 	ln, err := listen(c.Listen, "--listen")
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
+	m := &mounter{mounts: &mounts{handle: map[string]http.Handler{}}, cat: cat, base: filepath.Dir(c.Config), work: work,
+		servers: c.servers, runner: runner, decide: decideCommand(c.urlFlag(ln.Addr())), out: o, log: log}
+	if err := m.all(ctx); err != nil {
+		m.closeCallers()
+		return errors.Join(err, m.close(), ln.Close(), store.Close())
+	}
+	warnOfStranded(ctx, log, runner)
 	wait := *c.DefaultWait
 	if wait == 0 {
 		wait = -1 // to the gateway 0 is its default
 	}
 	server := gateway.NewServer(runner, &gateway.Options{
 		DefaultWait: wait, Metrics: metrics, Logger: log, Version: version(),
+		Handle: m.handle, ConnContext: m.connections.ConnContext, ConnState: m.connections.ConnState,
 	})
 	context.AfterFunc(ctx, func() {
 		o.stop() // a second signal ends the process at once
 		log.Info("stopping; attempts under way have 30s to end, a second signal ends them at once")
 	})
-	return errors.Join(c.serve(ctx, o, runner, server, ln, path+".sandbox.jsonl"), store.Close())
+	return errors.Join(c.serve(ctx, o, runner, server, m.mounts, ln, path+".sandbox.jsonl"), store.Close())
 }
 
 // serve runs everything until ctx ends, and then stops it in order: requests,
-// worker, attempts under way, sandbox.
-func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner, server *gateway.Server, ln net.Listener, journal string) error {
+// mounts, worker, attempts under way, sandbox.
+func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner, server *gateway.Server, m *mounts, ln net.Listener, journal string) error {
+	defer m.closeCallers()
 	after, stopSandbox := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSandbox()
 	var sandboxDone errgroup.Group
@@ -111,16 +124,17 @@ func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner
 		// Beside the ledger, so that both remember the same after a restart.
 		p, err := sandbox.New(&sandbox.Options{Journal: journal})
 		if err != nil {
-			return errors.Join(hint(err, "does another serve use this ledger? then share its sandbox: --sandbox URL"), ln.Close(), c.sandboxListener.Close())
+			return errors.Join(hint(err, "does another serve use this ledger? then share its sandbox: --sandbox URL"), m.close(), ln.Close(), c.sandboxListener.Close())
 		}
 		sandboxDone.Go(func() error { return serveSandbox(after, p, c.sandboxListener) })
 	}
-	c.welcome(ctx, o, runner, ln.Addr())
+	c.welcome(ctx, o, runner, m, ln.Addr())
 	work, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	var worker errgroup.Group
 	worker.Go(func() error { return runner.Work(work) })
-	err := server.Serve(ctx, ln)
+	worker.Go(func() error { trimMemory(work); return nil })
+	err := errors.Join(server.Serve(ctx, m.connections.Listener(ln)), m.close())
 	stopWork()
 	err = errors.Join(err, worker.Wait())
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
@@ -130,10 +144,23 @@ func (c *serveCmd) serve(ctx context.Context, o *output, runner *justonce.Runner
 	return errors.Join(err, sandboxDone.Wait())
 }
 
-func (c *serveCmd) welcome(ctx context.Context, o *output, runner *justonce.Runner, addr net.Addr) {
+// urlFlag is what names this gateway to other commands; "" if it is where they
+// look anyway.
+func (c *serveCmd) urlFlag(addr net.Addr) string {
+	if url := "http://" + addr.String(); url != defaultURL {
+		return " --url " + url
+	}
+	return ""
+}
+
+func (c *serveCmd) welcome(ctx context.Context, o *output, runner *justonce.Runner, m *mounts, addr net.Addr) {
 	url := "http://" + addr.String()
 	if o.json {
-		o.object(map[string]string{"gateway": url, "ledger": c.Store, "sandbox": c.sandboxURL})
+		urls := []string{}
+		for _, p := range m.paths {
+			urls = append(urls, url+p.path)
+		}
+		o.object(map[string]any{"gateway": url, "ledger": c.Store, "sandbox": c.sandboxURL, "mcp": urls})
 		return
 	}
 	row := func(name, value string) { o.printf("  %s %s\n", o.paint(dim, pad(name, 9)), value) }
@@ -155,19 +182,36 @@ func (c *serveCmd) welcome(ctx context.Context, o *output, runner *justonce.Runn
 	for i, t := range tools {
 		names[i] = t.Name
 	}
-	if len(names) == 0 {
-		row("tools", o.paint(yellow, "none: declare them in justonce.yaml"))
-	} else {
+	switch {
+	case len(names) > 0:
 		row("tools", strings.Join(names, ", "))
+	case len(m.paths) == 0:
+		row("tools", o.paint(yellow, "none: declare them in justonce.yaml"))
+	}
+	width := 0
+	for _, p := range m.paths {
+		width = max(width, len(p.path))
+	}
+	for i, p := range m.paths {
+		name := ""
+		if i == 0 {
+			name = "mcp"
+		}
+		note := ""
+		if p.note != "" {
+			note = strings.Repeat(" ", width-len(p.path)) + "  (" + p.note + ")"
+		}
+		row(name, url+p.path+note)
 	}
 	if c.sandboxURL == "" {
 		return
 	}
 	row("sandbox", c.sandboxURL+"  (open it in a browser)")
-	at := ""
-	if url != defaultURL {
-		at = " --url " + url
+	if !slices.Contains(names, "payment") {
+		o.printf("\n")
+		return
 	}
+	at := c.urlFlag(addr)
 	o.printf(`
 try it: break the provider's next answer, pay, and pay again
 
@@ -208,7 +252,7 @@ func warnOfStranded(ctx context.Context, log *slog.Logger, runner *justonce.Runn
 // used in.
 func (c *serveCmd) findings(cat *catalog.Catalog) []catalog.Finding {
 	if c.Config != "" && fileThere(c.Config) {
-		if all, err := catalog.CheckFile(c.Config, &catalog.Options{Connectors: connectors(nil), LookupEnv: c.lookupEnv}); err == nil {
+		if all, err := catalog.CheckFile(c.Config, &catalog.Options{Connectors: connectors(nil, newMCPServers()), LookupEnv: c.lookupEnv}); err == nil {
 			return slices.DeleteFunc(all, func(f catalog.Finding) bool {
 				return f.Rule == "no-tools" && c.sandboxURL != "" // it has the sandbox's
 			})
@@ -217,19 +261,20 @@ func (c *serveCmd) findings(cat *catalog.Catalog) []catalog.Finding {
 	return cat.Findings()
 }
 
-func (c *serveCmd) logger(o *output) (*slog.Logger, error) {
+// newLogger returns what logs to standard error.
+func newLogger(o *output, logLevel, format string) (*slog.Logger, error) {
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+	if err := level.UnmarshalText([]byte(logLevel)); err != nil {
 		return nil, &usageError{hint(err, "--log-level wants debug, info, warn or error")}
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	switch c.LogFormat {
+	switch format {
 	case "text":
 		return slog.New(slog.NewTextHandler(o.stderr, opts)), nil
 	case "json":
 		return slog.New(slog.NewJSONHandler(o.stderr, opts)), nil
 	}
-	return nil, &usageError{hint(fmt.Errorf("log format %q", c.LogFormat), "--log-format wants text or json")}
+	return nil, &usageError{hint(fmt.Errorf("log format %q", format), "--log-format wants text or json")}
 }
 
 // fileThere reports whether the default catalog is there.

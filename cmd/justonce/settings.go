@@ -32,7 +32,7 @@ func (c *serveCmd) load() (*catalog.Catalog, error) {
 	}
 	var cat *catalog.Catalog
 	var err error
-	opts := &catalog.Options{Connectors: connectors(nil), LookupEnv: c.lookupEnv}
+	opts := &catalog.Options{Connectors: connectors(nil, c.servers), LookupEnv: c.lookupEnv}
 	if name != "" {
 		if cat, err = catalog.Load(name, opts); err != nil {
 			return nil, catalogError(err)
@@ -41,13 +41,13 @@ func (c *serveCmd) load() (*catalog.Catalog, error) {
 	if err := c.fill(cat); err != nil {
 		return nil, err
 	}
-	declared := false
+	declared := cat != nil && len(cat.Servers()) > 0
 	if cat != nil {
 		tools, err := cat.Tools()
 		if err != nil {
 			return nil, err
 		}
-		declared = len(tools) > 0
+		declared = declared || len(tools) > 0
 	}
 	if err := c.startSandbox(!declared); err != nil {
 		return nil, err
