@@ -21,6 +21,9 @@ import (
 var binary string // justonce, built once
 
 func TestMain(m *testing.M) {
+	if os.Getenv(echoServer) != "" {
+		echo()
+	}
 	dir, err := os.MkdirTemp("", "justonce-e2e-")
 	if err == nil {
 		binary = filepath.Join(dir, "justonce")
