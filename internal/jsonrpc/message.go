@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Error codes of the specification.
@@ -55,8 +56,8 @@ func (e *Error) Error() string { return e.Message }
 var ErrBatch = errors.New("a batch of messages")
 
 // Parse reads one message. It refuses what two readers could understand
-// differently: members that are there twice, or an envelope that is neither
-// request nor response. The error is an *[Error], or ErrBatch.
+// differently: members that are there twice, also in another case, or an
+// envelope that is neither request nor response. The error is an *[Error], or ErrBatch.
 func Parse(raw []byte) (*Message, error) {
 	if !json.Valid(raw) {
 		return nil, &Error{Code: CodeParse, Message: "the message is not valid JSON"}
@@ -73,10 +74,11 @@ func Parse(raw []byte) (*Message, error) {
 	dup := ""
 	seen := map[string]bool{}
 	members(raw, start, func(name string, value []byte) bool {
-		if seen[name] {
-			dup = name
+		if folded := strings.ToLower(name); seen[folded] {
+			dup = name // to a reader who ignores case, as encoding/json does
+		} else {
+			seen[folded] = true
 		}
-		seen[name] = true
 		switch name {
 		case "jsonrpc":
 			version = value

@@ -3,6 +3,7 @@ package jsonrpc
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -113,6 +114,21 @@ func Duplicate(b []byte) string {
 		return dup == ""
 	})
 	return dup
+}
+
+// Ambiguous returns the name of a member of the object b that differs from
+// another one's at most in case, or "": some readers take them for the same.
+func Ambiguous(b []byte) string {
+	seen, twice := map[string]bool{}, ""
+	Members(b, func(name string, _ json.RawMessage) bool {
+		if folded := strings.ToLower(name); seen[folded] {
+			twice = name
+		} else {
+			seen[folded] = true
+		}
+		return twice == ""
+	})
+	return twice
 }
 
 // Get returns the member of nested objects that path names, or nil.
