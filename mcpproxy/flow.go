@@ -230,6 +230,13 @@ func (f *flow) finish(res *response) {
 	f.h.kept.update(f)
 }
 
+// over reports whether there is an answer.
+func (f *flow) over() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.final != nil
+}
+
 // detach notes that a client's connection has ended, or has got everything.
 func (f *flow) detach(r *reader) {
 	f.mu.Lock()

@@ -13,7 +13,7 @@ type flows struct {
 	events    map[eventKey]*flow
 	ids       map[*flow][]string
 	delivered map[*delivery]*flow
-	calls     map[eventKey]*flow // under way, by the client's id of the request
+	calls     map[eventKey]*flow // not over yet, by the client's id of the request
 	parked    []*parking         // the oldest first
 	bytes     int
 }
@@ -71,7 +71,7 @@ func (k *flows) find(o owner, id string) (*flow, *reader) {
 	return f, r
 }
 
-// begin notes a call that is under way.
+// begin notes a call.
 func (k *flows) begin(f *flow) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -81,15 +81,8 @@ func (k *flows) begin(f *flow) {
 	k.calls[eventKey{f.owner, string(f.id)}] = f
 }
 
-func (k *flows) end(f *flow) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if at := (eventKey{f.owner, string(f.id)}); k.calls[at] == f {
-		delete(k.calls, at)
-	}
-}
-
-// call returns the call under way that has an id, or nil.
+// call returns the call that has an id and whose answer is not known to have
+// arrived, or nil.
 func (k *flows) call(o owner, id json.RawMessage) *flow {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,6 +180,9 @@ func (k *flows) remove(f *flow) {
 		delete(k.events, eventKey{f.owner, id})
 	}
 	delete(k.ids, f)
+	if at := (eventKey{f.owner, string(f.id)}); k.calls[at] == f {
+		delete(k.calls, at)
+	}
 	f.mu.Lock()
 	final := f.final
 	f.mu.Unlock()

@@ -287,28 +287,26 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messag
 			return
 		}
 		h.kept.begin(f)
-		h.run(w, r, f, func() *response {
-			defer h.kept.end(f)
-			return h.s.serve(t)
-		})
+		h.run(w, r, f, func() *response { return h.s.serve(t) })
 	}
 }
 
 // cancelled takes a client's word that it does not want an answer any more.
 // Before a call was sent that releases it; afterwards nothing stops it, and the
-// server is not told. false: the call is none that is intercepted.
+// server is not told. An answer that is on its way, as another connection is, is
+// not believed to be read. false: the call is none that is intercepted.
 func (h *Handler) cancelled(r *http.Request, m *jsonrpc.Message) bool {
 	f := h.kept.call(h.owner(r), jsonrpc.Get(m.Params, "requestId"))
-	switch {
-	case f == nil:
-	case r.Header.Get(headerSession) != "":
-		f.cancel()
-	default:
-		// Without a session it could be a call of somebody else with the same id.
-		// Its answer goes out, and is not believed to be read.
-		f.unwanted.Store(true)
+	if f == nil {
+		return false
 	}
-	return f != nil
+	f.unwanted.Store(true)
+	// Without a session it could be a call of somebody else with the same id: its
+	// answer goes out.
+	if r.Header.Get(headerSession) != "" && !f.over() {
+		f.cancel()
+	}
+	return true
 }
 
 // run answers a request by serve, which may outlast the client's connection.

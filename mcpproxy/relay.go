@@ -67,18 +67,20 @@ func newRelay(ctx context.Context, s *Server, o *StdioOptions) *relay {
 }
 
 // toClient writes one message to the client.
-func (r *relay) toClient(line []byte, d *delivery) {
+func (r *relay) toClient(line []byte) { r.answerTo("", line, nil) }
+
+// answerTo writes the answer to a request.
+func (r *relay) answerTo(id string, line []byte, d *delivery) {
 	if err := r.out.Write(line); err != nil {
 		d.report(false)
 		r.once.Do(func() { close(r.broken) })
 		return
 	}
-	r.acks.wrote(len(line)+1, d)
+	r.acks.wrote(len(line)+1, id, d)
 }
 
 // fromClient takes one message of the client.
 func (r *relay) fromClient(line []byte, bad error) {
-	r.acks.check(false)
 	var m *jsonrpc.Message
 	err := bad
 	if err == nil {
@@ -92,6 +94,9 @@ func (r *relay) fromClient(line []byte, bad error) {
 	default:
 		r.refuse(err)
 		return
+	}
+	if m.Method != "notifications/cancelled" {
+		r.acks.check(false, 0)
 	}
 	switch {
 	case m.IsRequest():
@@ -113,7 +118,7 @@ func (r *relay) fromClient(line []byte, bad error) {
 func (r *relay) refuse(err error) {
 	e := &jsonrpc.Error{Code: jsonrpc.CodeParse, Message: err.Error()}
 	errors.As(err, &e)
-	r.toClient(jsonrpc.ErrorResponse(e.ID, jsonrpc.ErrorObject(e.Code, e.Message+"; nothing was sent", nil)), nil)
+	r.toClient(jsonrpc.ErrorResponse(e.ID, jsonrpc.ErrorObject(e.Code, e.Message+"; nothing was sent", nil)))
 }
 
 // batch passes on several messages in one line, as the version 2025-03-26 of the
@@ -152,7 +157,7 @@ func (r *relay) request(m *jsonrpc.Message) {
 	switch {
 	case e != nil:
 		cancel()
-		r.toClient(jsonrpc.ErrorResponse(m.ID, e), nil)
+		r.toClient(jsonrpc.ErrorResponse(m.ID, e))
 	case t != nil:
 		if !r.begin(m, cancel) {
 			cancel()
@@ -190,7 +195,7 @@ func (r *relay) begin(m *jsonrpc.Message, cancel context.CancelFunc) bool {
 	}
 	r.mu.Unlock()
 	if a || b {
-		r.toClient(jsonrpc.ErrorResponse(m.ID, jsonrpc.ErrorObject(jsonrpc.CodeInvalidRequest, "the id is in use by a request under way; nothing was sent", nil)), nil)
+		r.toClient(jsonrpc.ErrorResponse(m.ID, jsonrpc.ErrorObject(jsonrpc.CodeInvalidRequest, "the id is in use by a request under way; nothing was sent", nil)))
 		return false
 	}
 	r.calls.Add(1)
@@ -201,7 +206,7 @@ func (r *relay) end(m *jsonrpc.Message, f func() *response) {
 	defer r.calls.Done()
 	res := f()
 	if res.raw != nil {
-		r.toClient(res.raw, res.delivery)
+		r.answerTo(m.IDKey(), res.raw, res.delivery)
 	}
 	r.mu.Lock()
 	cancel := r.turns[m.IDKey()]
@@ -215,6 +220,7 @@ func (r *relay) end(m *jsonrpc.Message, f func() *response) {
 // Before a call was sent that releases it; afterwards nothing stops it.
 func (r *relay) cancelled(m *jsonrpc.Message) {
 	id := string(jsonrpc.Get(m.Params, "requestId"))
+	r.acks.unwanted(id)
 	r.mu.Lock()
 	cancel, ours := r.turns[id]
 	r.mu.Unlock()
@@ -236,11 +242,11 @@ func (r *relay) pass(m *jsonrpc.Message) {
 	}
 	r.mu.Unlock()
 	if taken {
-		r.toClient(jsonrpc.ErrorResponse(m.ID, jsonrpc.ErrorObject(jsonrpc.CodeInvalidRequest, "the id is in use by a request under way; nothing was sent", nil)), nil)
+		r.toClient(jsonrpc.ErrorResponse(m.ID, jsonrpc.ErrorObject(jsonrpc.CodeInvalidRequest, "the id is in use by a request under way; nothing was sent", nil)))
 		return
 	}
 	if err := r.toServer(m.Raw); err != nil && r.take(m.IDKey()) != nil {
-		r.toClient(jsonrpc.ErrorResponse(m.ID, jsonrpc.ErrorObject(jsonrpc.CodeInternal, err.Error(), nil)), nil)
+		r.toClient(jsonrpc.ErrorResponse(m.ID, jsonrpc.ErrorObject(jsonrpc.CodeInternal, err.Error(), nil)))
 	}
 }
 
@@ -277,7 +283,7 @@ func (r *relay) spoken() string {
 func (r *relay) fromServer(line []byte) {
 	m, err := jsonrpc.Parse(line)
 	if errors.Is(err, jsonrpc.ErrBatch) {
-		r.toClient(line, nil)
+		r.toClient(line)
 		return
 	}
 	if err != nil {
@@ -285,13 +291,13 @@ func (r *relay) fromServer(line []byte) {
 		return
 	}
 	if !m.IsResponse() {
-		r.toClient(line, nil)
+		r.toClient(line)
 		return
 	}
 	p := r.take(m.IDKey())
 	switch {
 	case p == nil:
-		r.toClient(line, nil) // the client knows what to think of it
+		r.toClient(line) // the client knows what to think of it
 		return
 	case p.reply != nil:
 		p.reply <- mcpconn.Reply{Result: m.Result, Error: m.Error}
@@ -303,7 +309,7 @@ func (r *relay) fromServer(line []byte) {
 	case p.method == "tools/list" && m.Result != nil:
 		line = jsonrpc.Replace(line, m.Result, r.s.amend(m.Result))
 	}
-	r.toClient(line, nil)
+	r.toClient(line)
 }
 
 // ask sends a request of the relay's own, or an intercepted one, and waits for

@@ -130,7 +130,7 @@ func (r *relay) watch(p Peer, began time.Time) {
 		if q.reply != nil {
 			q.reply <- mcpconn.Reply{Cause: err}
 		} else {
-			r.toClient(jsonrpc.ErrorResponse(q.id, jsonrpc.ErrorObject(jsonrpc.CodeInternal, err.Error()+" before it answered", nil)), nil)
+			r.toClient(jsonrpc.ErrorResponse(q.id, jsonrpc.ErrorObject(jsonrpc.CodeInternal, err.Error()+" before it answered", nil)))
 		}
 	}
 	r.maybeIdle()

@@ -117,29 +117,42 @@ type receipts struct {
 
 type receipt struct {
 	d   *delivery
-	end int64 // of the answer, in bytes written
+	id  string    // the client's, of the request
+	end int64     // of the answer, in bytes written
+	at  time.Time // when it was written
 }
 
-// wrote notes that n bytes were written, for which d waits; nil: nobody.
-func (r *receipts) wrote(n int, d *delivery) {
+// crossing is how long a client may have had an answer before it says that it
+// did not want it any more: its word was on the way. What it says in the meantime
+// it says after that.
+const crossing = 100 * time.Millisecond
+
+// wrote notes that n bytes were written, the answer to a request, for which d
+// waits; nil: nobody.
+func (r *receipts) wrote(n int, id string, d *delivery) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.written += int64(n)
 	if d == nil {
 		return
 	}
-	r.list = append(r.list, receipt{d, r.written})
-	r.wait = 10 * time.Millisecond
+	r.list = append(r.list, receipt{d, id, r.written, time.Now()})
+	r.wait = crossing
 	if r.timer == nil {
-		r.timer = time.AfterFunc(r.wait, func() { r.check(false) })
-	} else {
+		r.timer = time.AfterFunc(r.wait, func() { r.check(false, crossing) })
+	} else if len(r.list) == 1 {
 		r.timer.Reset(r.wait)
 	}
 }
 
-// check reports the answers that the client has taken; with final, also that the
-// others did not arrive.
-func (r *receipts) check(final bool) {
+// unwanted is told that the client takes a request back.
+func (r *receipts) unwanted(id string) {
+	r.lose(func(x *receipt) bool { return x.id == id })
+}
+
+// check reports the answers that the client has taken and that were written so
+// long ago; with final, also that the others did not arrive.
+func (r *receipts) check(final bool, ago time.Duration) {
 	r.mu.Lock()
 	var arrived, lost []*delivery
 	if len(r.list) > 0 {
@@ -147,6 +160,8 @@ func (r *receipts) check(final bool) {
 		rest := r.list[:0:0]
 		for _, x := range r.list {
 			switch {
+			case time.Since(x.at) < ago:
+				rest = append(rest, x)
 			case !known || n == 0 || exact && x.end <= r.written-int64(n):
 				arrived = append(arrived, x.d)
 			case gone || final:
@@ -158,8 +173,8 @@ func (r *receipts) check(final bool) {
 		r.list = rest
 	}
 	if len(r.list) > 0 {
-		r.wait = min(2*r.wait, 2*time.Second)
 		r.timer.Reset(r.wait)
+		r.wait = min(2*r.wait, 2*time.Second)
 	}
 	r.mu.Unlock()
 	for _, d := range arrived {
@@ -173,11 +188,16 @@ func (r *receipts) check(final bool) {
 // refuse reports that the answers of an operation did not arrive, as far as that
 // is still open: the client sent an equal call before it took them.
 func (r *receipts) refuse(a *arrival) {
+	r.lose(func(x *receipt) bool { return x.d.of == a })
+}
+
+// lose reports that answers did not arrive, if that is still open.
+func (r *receipts) lose(which func(x *receipt) bool) {
 	r.mu.Lock()
 	var lost []*delivery
 	rest := r.list[:0:0]
 	for _, x := range r.list {
-		if x.d.of == a {
+		if which(&x) {
 			lost = append(lost, x.d)
 		} else {
 			rest = append(rest, x)
@@ -193,7 +213,7 @@ func (r *receipts) refuse(a *arrival) {
 // stop ends the checking: what is not known to have arrived did not. It returns
 // once the ledger knows.
 func (r *receipts) stop() {
-	r.check(true)
+	r.check(true, 0)
 	r.mu.Lock()
 	if r.timer != nil {
 		r.timer.Stop()

@@ -264,3 +264,17 @@ func lookupOf(t testing.TB, s string) *mcpconn.Lookup {
 	}
 	return l
 }
+
+// The client gives up just when the answer comes: it takes it off the pipe and
+// throws it away.
+func TestCancelCrossesAnswer(t *testing.T) {
+	t.Parallel()
+	up := &upstream{}
+	c := set(t, up, mcpproxy.Options{}, nil).open(t)
+	id := c.start("tools/call", `{"name":"send","arguments":{"to":"a"}}`)
+	c.result(id)
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":` + id + `}}`)
+	if m := c.call("send", `{"to":"a"}`); !replayed(m) || up.count("send") != 1 {
+		t.Errorf("%d executions: %s", up.count("send"), m.Raw)
+	}
+}
