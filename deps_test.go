@@ -19,6 +19,7 @@ var allowed = map[string][]string{
 	"":                        {"internal/canon"},
 	"inmem":                   {""},
 	"sqlite":                  {""},
+	"postgres":                {""},
 	"storetest":               {"", "inmem"},
 	"connector/http":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},
 	"connector/smtp":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},

@@ -1,0 +1,93 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	justonce "github.com/justonce-dev/justonce"
+)
+
+// outlived reports whether op no longer answers for its key and identity.
+func outlived(op *justonce.Operation, now time.Time) bool {
+	return op.State.Ended() && !op.DedupeUntil.IsZero() && !op.DedupeUntil.After(now)
+}
+
+// Begin implements [justonce.Store]. An operation that this process has seen is
+// looked up; it does not wait for a commit.
+func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justonce.Entry) (*justonce.Arrival, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("postgres: begin: %w", err)
+	}
+	var r row
+	if err := r.encode(op, 1, []justonce.Entry{arrived}); err != nil {
+		return nil, err
+	}
+	s.include(&r)
+	a, err := s.begin(ctx, &r)
+	if err != nil {
+		return nil, callError(ctx, "begin", err)
+	}
+	s.seen.add(r.hash)
+	if r.ident != nil {
+		s.seen.add(*r.ident)
+	}
+	if a.Fresh {
+		op.Version = 1
+		s.news(op.Ref, op.State)
+	}
+	return a, nil
+}
+
+var errRestless = errors.New("the operations with its key and identity change too quickly")
+
+func (s *Store) begin(ctx context.Context, row *row) (*justonce.Arrival, error) {
+	look := s.seen.maybe(row.hash) || row.ident != nil && s.seen.maybe(*row.ident)
+	for range tries {
+		if look {
+			r := newRequest(kindRead)
+			r.row.tenant, r.row.key, r.row.hash, r.row.ident = row.tenant, row.key, row.hash, row.ident
+			if !s.ask(ctx, r) {
+				return nil, context.Cause(ctx)
+			}
+			switch {
+			case r.err != nil:
+				return nil, r.err
+			case r.found != nil && !r.outlived:
+				return &justonce.Arrival{Operation: r.found, MatchedBy: r.match}, nil
+			case r.found != nil:
+				return s.beginAlone(ctx, row)
+			}
+		}
+		r := newRequest(kindRecord)
+		r.row = *row
+		s.writers.add(r)
+		switch {
+		case !s.writers.wait(ctx, r):
+			return nil, context.Cause(ctx)
+		case r.err != nil:
+			return nil, r.err
+		case r.ok:
+			return &justonce.Arrival{Fresh: true}, nil
+		}
+		look = true // something is there
+	}
+	return nil, errRestless
+}
+
+// beginAlone records row in a transaction of its own, which archives what no
+// longer answers.
+func (s *Store) beginAlone(ctx context.Context, row *row) (a *justonce.Arrival, err error) {
+	err = s.transaction(ctx, func(c *conn) (err error) {
+		a, err = s.beginIn(ctx, c, row, true)
+		if err == nil {
+			err = c.exchange(ctx, s.commit())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}

@@ -1,0 +1,79 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	justonce "github.com/justonce-dev/justonce"
+)
+
+const (
+	// tallyRows is how many rows of tally make Stats fold them.
+	tallyRows = 2000
+	// foldEvery is after how many commits of its own a store folds them.
+	foldEvery = 5000
+)
+
+// Stats implements [justonce.Store]. Its time grows with the number of
+// operations that have not succeeded, not with that of the others.
+func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("postgres: stats: %w", err)
+	}
+	at, err := s.at()
+	if err != nil {
+		return nil, err
+	}
+	stats := &justonce.Stats{Count: make(map[justonce.State]int64), Oldest: make(map[justonce.State]time.Time)}
+	// One statement, so that all is seen at one moment. State 0 is the row for
+	// all, whose oldest is since when the most overdue has been due.
+	st := s.st.plain("stats", `SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM $schema.watch GROUP BY state
+		UNION ALL SELECT 0::smallint, coalesce(sum(n), 0)::bigint, (SELECT min(due) FROM $schema.watch WHERE`+dueWatch+`), `+dueTime+`, count(*)
+		FROM $schema.tally`, oidInt8, oidInt8)
+	var all, others, rows int64
+	err = s.read(ctx, query{st, [][]byte{at, int64Param(noTime)}, func(v [][]byte) error {
+		code, n := binary.BigEndian.Uint16(v[0]), int64At(v, 1)
+		if code == 0 {
+			all, rows = n, int64At(v, 4)
+			if v[2] != nil {
+				stats.Lag = timeOf(int64At(v, 3), noTime).Sub(timeOf(int64At(v, 2), never))
+			}
+			return nil
+		}
+		if int(code) >= len(stateNames) {
+			return fmt.Errorf("state %d is not known to this version", code)
+		}
+		state := stateNames[code]
+		others += n
+		stats.Count[state] = n
+		if !state.Ended() {
+			stats.Oldest[state] = timeOf(int64At(v, 2), noTime)
+		}
+		return nil
+	}})
+	if err != nil {
+		return nil, callError(ctx, "stats", err)
+	}
+	if n := all - others; n > 0 {
+		stats.Count[justonce.Succeeded] = n
+	}
+	if rows > tallyRows {
+		s.fold()
+	}
+	return stats, nil
+}
+
+// fold replaces rows of tally by their sum. Where it fails nothing is lost.
+func (s *Store) fold() {
+	st := s.st.plain("fold", `WITH folded AS (
+			DELETE FROM $schema.tally WHERE ctid = ANY(ARRAY(SELECT ctid FROM $schema.tally LIMIT 100000 FOR UPDATE SKIP LOCKED)) RETURNING n
+		) INSERT INTO $schema.tally (n) SELECT sum(n) FROM folded HAVING count(*) > 0`)
+	err := s.transaction(context.Background(), func(c *conn) error {
+		return c.exchange(context.Background(), s.alone(c, query{statement: st})...)
+	})
+	if err != nil && !s.closed.Load() {
+		s.o.Logger.Warn("ledger: folding the tally", "error", err)
+	}
+}

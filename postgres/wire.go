@@ -1,0 +1,230 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// The statements are few and their values simple: they are put into the binary
+// format here, without looking at types at run time.
+
+const (
+	oidBool  = 16
+	oidBytea = 17
+	oidInt8  = 20
+	oidInt2  = 21
+	oidText  = 25
+	oidUUID  = 2950
+
+	oidBools  = 1000
+	oidByteas = 1001
+	oidInt2s  = 1005
+	oidTexts  = 1009
+	oidInt8s  = 1016
+	oidUUIDs  = 2951
+)
+
+var elements = map[uint32]uint32{oidBools: oidBool, oidByteas: oidBytea, oidInt2s: oidInt2,
+	oidTexts: oidText, oidInt8s: oidInt8, oidUUIDs: oidUUID}
+
+// binaryFormat is that of all parameters and results.
+var binaryFormat = []int16{1}
+
+// An array is a parameter of an array type that is being filled. Its buffer is
+// reused.
+type array struct {
+	b []byte
+	n uint32
+}
+
+const arrayHeader = 20
+
+func (a *array) reset(oid uint32) {
+	a.b, a.n = append(a.b[:0], make([]byte, arrayHeader)...), 0
+	binary.BigEndian.PutUint32(a.b[8:], elements[oid])
+}
+
+func (a *array) int64(v int64) {
+	a.n++
+	a.b = binary.BigEndian.AppendUint32(a.b, 8)
+	a.b = binary.BigEndian.AppendUint64(a.b, uint64(v))
+}
+
+func (a *array) int16(v int16) {
+	a.n++
+	a.b = binary.BigEndian.AppendUint32(a.b, 2)
+	a.b = binary.BigEndian.AppendUint16(a.b, uint16(v))
+}
+
+func (a *array) bool(v bool) {
+	a.n++
+	a.b = binary.BigEndian.AppendUint32(a.b, 1)
+	a.b = append(a.b, boolParam(v)...)
+}
+
+func (a *array) text(s string) {
+	a.n++
+	a.b = binary.BigEndian.AppendUint32(a.b, uint32(len(s)))
+	a.b = append(a.b, s...)
+}
+
+func (a *array) bytes(b []byte) {
+	a.n++
+	a.b = binary.BigEndian.AppendUint32(a.b, uint32(len(b)))
+	a.b = append(a.b, b...)
+}
+
+// hash adds NULL for nil.
+func (a *array) hash(h *hash) {
+	if h != nil {
+		a.bytes(h[:])
+		return
+	}
+	a.null()
+}
+
+func (a *array) null() {
+	a.n++
+	binary.BigEndian.PutUint32(a.b[4:], 1) // has NULLs
+	a.b = binary.BigEndian.AppendUint32(a.b, 1<<32-1)
+}
+
+// param returns the finished value, which is good until the next reset.
+func (a *array) param() []byte {
+	if a.n == 0 {
+		return a.b[:12] // no dimension
+	}
+	binary.BigEndian.PutUint32(a.b, 1)
+	binary.BigEndian.PutUint32(a.b[12:], a.n)
+	binary.BigEndian.PutUint32(a.b[16:], 1) // the first index
+	return a.b
+}
+
+func int64Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
+
+func boolParam(v bool) []byte {
+	if v {
+		return []byte{1}
+	}
+	return []byte{0}
+}
+
+// textsParam returns an array of texts.
+func textsParam(texts []string) []byte {
+	var a array
+	a.reset(oidTexts)
+	for _, s := range texts {
+		a.text(s)
+	}
+	return a.param()
+}
+
+// A statement is one SQL statement and the types of its parameters.
+type statement struct {
+	name, sql string
+	oids      []uint32
+}
+
+// A conn is a connection for the time of one exchange. In a session of its own
+// statements are prepared once; otherwise nothing may be left behind, and they
+// are sent each time.
+type conn struct {
+	pg      *pgconn.PgConn
+	session bool
+	release func()
+}
+
+// prepared finds the statements that are prepared on a connection. The names
+// cannot meet those of others, since they hold the package's.
+func (c *conn) prepared(ctx context.Context, st *statement) (*pgconn.StatementDescription, error) {
+	name := "justonce/postgres:" + st.name
+	if sd, ok := c.pg.CustomData()[name].(*pgconn.StatementDescription); ok && sd.SQL == st.sql {
+		return sd, nil
+	}
+	sd, err := c.pg.Prepare(ctx, name, st.sql, st.oids)
+	if err == nil {
+		c.pg.CustomData()[name] = sd
+	}
+	return sd, err
+}
+
+// A query is a statement with its parameters, and what to do with each row of
+// its answer. The row is good for that call only.
+type query struct {
+	*statement
+	params [][]byte
+	row    func(row [][]byte) error
+}
+
+// exchange sends queries in one go and reads their answers: one round trip.
+// Outside a transaction that was begun before they are one transaction, which
+// is committed if and only if exchange returns nil or an error of a row func;
+// where the connection is lost meanwhile nobody knows. After an error of a row
+// func the other rows are read and dropped.
+func (c *conn) exchange(ctx context.Context, queries ...query) error {
+	var described [8]*pgconn.StatementDescription
+	if c.session {
+		for i := range queries {
+			sd, err := c.prepared(ctx, queries[i].statement)
+			if err != nil {
+				return err
+			}
+			described[i] = sd
+		}
+	}
+	p := c.pg.StartPipeline(ctx)
+	for i := range queries {
+		q := &queries[i]
+		if c.session {
+			p.SendQueryStatement(described[i], q.params, binaryFormat, binaryFormat)
+		} else {
+			p.SendQueryParams(q.sql, q.params, q.oids, binaryFormat, binaryFormat)
+		}
+	}
+	if err := p.Sync(); err != nil {
+		p.Close()
+		return err
+	}
+	rowErr, err := answers(p, queries)
+	if err2 := p.Close(); err == nil {
+		err = err2
+	}
+	if err == nil {
+		err = rowErr
+	}
+	return err
+}
+
+// answers reads what the server says to queries and, last, that it is done.
+func answers(p *pgconn.Pipeline, queries []query) (rowErr, err error) {
+	for i := range queries {
+		got, err := p.GetResults()
+		if err != nil {
+			return rowErr, err
+		}
+		rows, ok := got.(*pgconn.ResultReader)
+		if !ok {
+			return rowErr, errors.New("an answer is missing")
+		}
+		for rows.NextRow() {
+			if f := queries[i].row; f != nil && rowErr == nil {
+				rowErr = f(rows.Values())
+			}
+		}
+		if _, err := rows.Close(); err != nil {
+			return rowErr, err
+		}
+	}
+	got, err := p.GetResults()
+	if _, ok := got.(*pgconn.PipelineSync); err == nil && !ok {
+		err = errors.New("the end of the answer is missing")
+	}
+	return rowErr, err
+}
+
+// connOf returns the connection of a transaction that the caller has begun.
+func connOf(tx pgx.Tx) *conn { return &conn{pg: tx.Conn().PgConn(), release: func() {}} }
