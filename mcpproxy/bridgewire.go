@@ -87,9 +87,9 @@ func (w *wire) ask(ctx context.Context, f *flow, raw []byte, effect bool) *answe
 			raw = jsonrpc.Set(raw, a.id, "params", "_meta", "progressToken")
 		}
 	}
-	_, taken := w.pending[string(a.id)]
+	_, taken := w.pending[jsonrpc.Key(a.id)]
 	if !taken {
-		w.pending[string(a.id)] = a
+		w.pending[jsonrpc.Key(a.id)] = a
 		w.order = append(w.order, a)
 	}
 	w.mu.Unlock()
@@ -177,7 +177,7 @@ func (w *wire) tell(m *jsonrpc.Message) error {
 
 // cancel tells the server that nobody wants an answer any more.
 func (w *wire) cancel(id json.RawMessage) {
-	if id == nil || w.take(string(id)) == nil {
+	if id == nil || w.take(jsonrpc.Key(id)) == nil {
 		return
 	}
 	params := append(append([]byte(`{"requestId":`), id...), '}')

@@ -1,6 +1,7 @@
 package mcpproxy
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,9 @@ const (
 	metaMatchedBy = "dev.justonce/matched_by"
 	metaAdvice    = "dev.justonce/advice"
 )
+
+// taskScope is added to the scope of calls that are to run as a task.
+const taskScope = "/task"
 
 // argRepeat is the argument by which a model says that it means an equal call.
 const argRepeat = "justonce_repeat"
@@ -89,20 +93,22 @@ func (s *Server) effect(ctx context.Context, in *inbound, c carrier) (*turn, jso
 		Key:         jsonrpc.String(meta, metaOperation),
 		RunID:       jsonrpc.String(meta, metaRun),
 		TraceParent: jsonrpc.String(meta, "traceparent")}
+	if t.task = jsonrpc.Get(m.Params, "task") != nil; t.task && !sp.declared {
+		t.call.Scope += taskScope // who wants a task can do nothing with a plain answer, nor the other way round
+	}
 	return t, nil
 }
 
 // scope returns within which the derived keys of a call match.
 func (s *Server) scope(sp *spec, credentials string) string {
+	scope := cmp.Or(s.o.Scope, credentials)
 	switch {
-	case s.o.Scope != "":
-		return s.o.Scope
 	case sp.declared || s.o.Instance == "":
-		return credentials
-	case credentials == "":
+		return scope
+	case scope == "":
 		return s.o.Instance
 	}
-	return s.o.Instance + "/" + credentials
+	return s.o.Instance + "/" + scope
 }
 
 // sequence reads what tells deliberate equal calls apart, and takes the
@@ -135,22 +141,24 @@ func (t *turn) sequence() error {
 
 // serve carries out a turn and returns what its client is to get.
 func (s *Server) serve(t *turn) *response {
-	if err := t.sequence(); err != nil {
-		return s.refused(t, err)
-	}
+	err := t.sequence()
 	if t.spec.mode == Observe {
 		return s.observed(t)
+	}
+	if err != nil {
+		return s.refused(t, err)
 	}
 	in, err := s.runner.Identify(t.ctx, t.call)
 	if err != nil {
 		return s.refused(t, err)
 	}
+	t.print = in.Fingerprint
 	mark := s.mark(t)
 	if op := s.marked(t.ctx, mark, in); op != nil {
 		return s.recorded(t, &justonce.Answer{Operation: op, Replayed: true, MatchedBy: justonce.MatchKey})
 	}
 	s.settled(t, in.Ref)
-	if aw := s.inputs.get(in.Ref); aw != nil {
+	if aw := s.inputs.get(in.Ref); aw != nil && aw.root.print == t.print { // or the runner refuses
 		if !aw.answers(t.msg.Params) {
 			return &response{raw: jsonrpc.Response(t.msg.ID, s.marks(aw.question, map[string]any{metaKey: in.Key, metaJoined: true}))}
 		}

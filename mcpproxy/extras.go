@@ -60,7 +60,7 @@ func (s *Server) amend(result json.RawMessage) json.RawMessage {
 		result = jsonrpc.Replace(result, t, amended)
 		return s.amend(result) // views have moved
 	}
-	if s.o.NoTools || jsonrpc.Get(result, "nextCursor") != nil {
+	if next := jsonrpc.Get(result, "nextCursor"); s.o.NoTools || next != nil && string(next) != "null" {
 		return result // once, on the last page
 	}
 	list = jsonrpc.Get(result, "tools")
@@ -77,7 +77,7 @@ var repeatSchema = json.RawMessage(`{"type":"integer","minimum":1,"description":
 // own carries out a call of one of our tools.
 func (s *Server) own(ctx context.Context, in *inbound) []byte {
 	m := in.msg
-	t := &turn{msg: m, version: in.version, spec: &spec{tool: jsonrpc.String(m.Params, "name")}}
+	t := &turn{ctx: ctx, asking: true, msg: m, version: in.version, spec: &spec{tool: jsonrpc.String(m.Params, "name")}}
 	if v := jsonrpc.String(m.Params, "_meta", "io.modelcontextprotocol/protocolVersion"); v != "" {
 		t.version = v
 	}

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"sync"
 	"time"
+
+	"github.com/justonce-dev/justonce/internal/jsonrpc"
 )
 
 // flows holds those to which a client may come back, or whose answer has not
@@ -78,7 +80,7 @@ func (k *flows) begin(f *flow) {
 	if k.calls == nil {
 		k.calls = map[eventKey]*flow{}
 	}
-	k.calls[eventKey{f.owner, string(f.id)}] = f
+	k.calls[eventKey{f.owner, jsonrpc.Key(f.id)}] = f
 }
 
 // call returns the call that has an id and whose answer is not known to have
@@ -86,7 +88,7 @@ func (k *flows) begin(f *flow) {
 func (k *flows) call(o owner, id json.RawMessage) *flow {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.calls[eventKey{o, string(id)}]
+	return k.calls[eventKey{o, jsonrpc.Key(id)}]
 }
 
 // expect notes that d reports about the answer of f.
@@ -180,7 +182,7 @@ func (k *flows) remove(f *flow) {
 		delete(k.events, eventKey{f.owner, id})
 	}
 	delete(k.ids, f)
-	if at := (eventKey{f.owner, string(f.id)}); k.calls[at] == f {
+	if at := (eventKey{f.owner, jsonrpc.Key(f.id)}); k.calls[at] == f {
 		delete(k.calls, at)
 	}
 	f.mu.Lock()

@@ -47,7 +47,7 @@ func (s *Server) direct(t *turn, a *justonce.Answer, r *mcpconn.Reply) *response
 // not matter.
 func (s *Server) deliverTo(t *turn, op *justonce.Operation) *delivery {
 	derived := op.KeySource == justonce.KeyContent || op.KeySource == justonce.KeyIdentity
-	if !op.State.Ended() || !derived || t.spec.dedupe != justonce.UntilDelivered {
+	if t.asking || !op.State.Ended() || !derived || t.spec.dedupe != justonce.UntilDelivered {
 		return nil
 	}
 	return s.deliver(op, func(ctx context.Context) error { return s.runner.Delivered(ctx, op) })
@@ -64,7 +64,7 @@ func (s *Server) recorded(t *turn, a *justonce.Answer) *response {
 	if s.native && op.State == justonce.Succeeded && len(result) > 0 && string(result) != "null" {
 		result = wrapped(result)
 	}
-	if !isResult(result) {
+	if !isResult(result) || jsonrpc.Get(result, "task") != nil && !t.task && !t.asking && t.version != "" && t.version < stateless {
 		r := s.told(t, a)
 		r.delivery = d
 		return r
@@ -82,9 +82,9 @@ func (s *Server) recorded(t *turn, a *justonce.Answer) *response {
 	case t.spec.repeat:
 		note += fmt.Sprintf(" If you mean to do it once more, give the argument %s: %d.", argRepeat, op.IntentSeq+1)
 	}
-	if note != "" {
+	if content := jsonrpc.Get(result, "content"); note != "" && len(content) > 0 && content[0] == '[' {
 		block, _ := json.Marshal(map[string]string{"type": "text", "text": "[justonce] " + note})
-		result = jsonrpc.Set(result, jsonrpc.Append(jsonrpc.Get(result, "content"), block), "content")
+		result = jsonrpc.Set(result, jsonrpc.Append(content, block), "content")
 	}
 	return &response{raw: jsonrpc.Response(t.msg.ID, s.marks(result, s.about(a))), delivery: d}
 }
@@ -156,7 +156,7 @@ func (s *Server) conflict(t *turn, err error) *response {
 	if errors.As(err, &e) {
 		meta[metaKey], meta[metaState], meta[metaMatchedBy] = e.Operation.Key, string(e.Operation.State), string(e.MatchedBy)
 	}
-	text := fmt.Sprintf("[justonce] %s: %s. Nothing was sent. If you mean the first call, repeat it with its arguments to get its result; if you mean another one, give it its own identity.", t.spec.tool, err)
+	text := fmt.Sprintf("[justonce] %s: %s. If you mean the first call, repeat it with its arguments to get its result; if you mean another one, give it its own identity.", t.spec.tool, err)
 	if t.spec.repeat {
 		text += fmt.Sprintf(" To do it on purpose once more, give the argument %s: 2.", argRepeat)
 	}
@@ -165,8 +165,11 @@ func (s *Server) conflict(t *turn, err error) *response {
 
 // refused tells why a call was not even begun.
 func (s *Server) refused(t *turn, err error) *response {
-	if errors.Is(err, context.Canceled) {
+	if t.ctx.Err() != nil {
 		return &response{}
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return s.text(t, fmt.Sprintf("[justonce] %s: the ledger has not answered in time; whether the call is recorded is not known. Call again in a while: it is still the same call.", t.spec.tool), nil)
 	}
 	text := fmt.Sprintf("[justonce] %s: %s. Nothing was sent.", t.spec.tool, err)
 	if errors.Is(err, justonce.ErrUnavailable) {

@@ -32,7 +32,11 @@ func (r *relay) connect(ctx context.Context) error {
 	if wait := time.Until(r.next); wait > 0 {
 		return fmt.Errorf("the server keeps ending (%w); it is started again in %s", r.why(), wait.Round(time.Second/10))
 	}
-	p, err := r.o.Start(r.fromServer)
+	r.mu.Lock()
+	r.starts++
+	start := r.starts
+	r.mu.Unlock()
+	p, err := r.o.Start(func(line []byte) { r.fromServer(start, line) })
 	if err != nil {
 		r.later(err)
 		return err
@@ -122,7 +126,18 @@ func (r *relay) watch(p Peer, began time.Time) {
 	lost := r.pending
 	r.pending = map[string]*pending{}
 	closed := r.err == io.EOF
+	var open []question
+	for id, q := range r.asked {
+		if q.start != 0 {
+			open = append(open, q)
+			r.asked[id] = question{id: q.id} // an answer goes nowhere
+		}
+	}
 	r.mu.Unlock()
+	for _, q := range open {
+		r.toClient(jsonrpc.Request(nil, "notifications/cancelled",
+			json.RawMessage(`{"requestId":`+string(q.id)+`,"reason":"the server has ended"}`)))
+	}
 	if !closed {
 		r.s.log.Warn("the server ended; it is started again when it is needed", "why", err, "requests_without_an_answer", len(lost))
 	}

@@ -108,10 +108,12 @@ func (s *Server) adopt(ctx context.Context, tenant string) error {
 			return err
 		}
 		for _, op := range page.Operations {
-			if tool, ok := strings.CutPrefix(op.Tool, s.o.Name+"/"); ok {
-				if _, err := s.spec(tool); err != nil {
-					return err
-				}
+			tool, ok := strings.CutPrefix(op.Tool, s.o.Name+"/")
+			if !ok || hashedName.MatchString(tool) { // known again once it is called
+				continue
+			}
+			if _, err := s.spec(tool); err != nil {
+				return err
 			}
 		}
 		if f.Cursor = page.Next; f.Cursor == "" {
@@ -164,13 +166,11 @@ func (s *Server) CallTool(ctx context.Context, c *mcpconn.ToolCall) mcpconn.Repl
 	if a == nil {
 		a = justonce.CurrentAttempt(ctx)
 	}
-	if a != nil {
-		if t := s.waiting.lender(a.Ref, c.Attempt != nil); t != nil {
-			if c.Attempt != nil {
-				return s.dispatch(ctx, t, c)
-			}
-			return t.ask(ctx, c)
+	if t := s.lender(ctx, a, c.Attempt != nil); t != nil {
+		if c.Attempt != nil {
+			return s.dispatch(ctx, t, c)
 		}
+		return t.ask(ctx, c)
 	}
 	if own := s.ownCaller(); own != nil {
 		return own.CallTool(ctx, c)

@@ -113,6 +113,7 @@ type receipts struct {
 	list    []receipt
 	timer   *time.Timer
 	wait    time.Duration
+	stopped bool
 }
 
 type receipt struct {
@@ -154,6 +155,11 @@ func (r *receipts) unwanted(id string) {
 // long ago; with final, also that the others did not arrive.
 func (r *receipts) check(final bool, ago time.Duration) {
 	r.mu.Lock()
+	if r.stopped {
+		r.mu.Unlock()
+		return
+	}
+	r.stopped = final
 	var arrived, lost []*delivery
 	if len(r.list) > 0 {
 		n, exact, gone, known := r.out.unread()
@@ -162,7 +168,7 @@ func (r *receipts) check(final bool, ago time.Duration) {
 			switch {
 			case time.Since(x.at) < ago:
 				rest = append(rest, x)
-			case !known || n == 0 || exact && x.end <= r.written-int64(n):
+			case r.took(&x, n, exact, known):
 				arrived = append(arrived, x.d)
 			case gone || final:
 				lost = append(lost, x.d)
@@ -176,38 +182,64 @@ func (r *receipts) check(final bool, ago time.Duration) {
 		r.timer.Reset(r.wait)
 		r.wait = min(2*r.wait, 2*time.Second)
 	}
-	r.mu.Unlock()
 	for _, d := range arrived {
 		r.reports.Go(func() { d.report(true) }) // writes to the ledger
 	}
+	r.mu.Unlock()
 	for _, d := range lost {
 		d.report(false)
 	}
 }
 
-// refuse reports that the answers of an operation did not arrive, as far as that
-// is still open: the client sent an equal call before it took them.
-func (r *receipts) refuse(a *arrival) {
-	r.lose(func(x *receipt) bool { return x.d.of == a })
+// verdict tells now which answers the client has taken, for a call that came
+// just now. The func that it returns reports by it on the answers of one
+// operation: those that were not taken did not arrive before the call.
+func (r *receipts) verdict() func(a *arrival) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.list) == 0 {
+		return func(*arrival) {}
+	}
+	taken := map[*delivery]bool{}
+	n, exact, _, known := r.out.unread()
+	for _, x := range r.list {
+		taken[x.d] = r.took(&x, n, exact, known)
+	}
+	return func(a *arrival) {
+		for _, d := range r.remove(func(x *receipt) bool { return x.d.of == a }) {
+			d.report(taken[d])
+		}
+	}
+}
+
+// took reports whether the client has taken an answer of what was written, of
+// which n bytes are left.
+func (r *receipts) took(x *receipt, n int, exact, known bool) bool {
+	return !known || n == 0 || exact && x.end <= r.written-int64(n)
 }
 
 // lose reports that answers did not arrive, if that is still open.
 func (r *receipts) lose(which func(x *receipt) bool) {
+	for _, d := range r.remove(which) {
+		d.report(false)
+	}
+}
+
+// remove takes answers off the list of those of which nothing is known.
+func (r *receipts) remove(which func(x *receipt) bool) []*delivery {
 	r.mu.Lock()
-	var lost []*delivery
+	defer r.mu.Unlock()
+	var out []*delivery
 	rest := r.list[:0:0]
 	for _, x := range r.list {
 		if which(&x) {
-			lost = append(lost, x.d)
+			out = append(out, x.d)
 		} else {
 			rest = append(rest, x)
 		}
 	}
 	r.list = rest
-	r.mu.Unlock()
-	for _, d := range lost {
-		d.report(false)
-	}
+	return out
 }
 
 // stop ends the checking: what is not known to have arrived did not. It returns

@@ -125,13 +125,16 @@ func (s *Server) learn(tools []json.RawMessage) {
 	}
 }
 
+// hashedName is how names look that the runner does not take: see ledgerName.
+var hashedName = regexp.MustCompile(`^tool-[0-9a-f]{16}$`)
+
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 
 // ledgerName returns the name under which the runner has a tool. Names that it
 // does not take are hashed.
 func (s *Server) ledgerName(tool string) string {
 	name := s.o.Name + "/" + tool
-	if len(name) <= 128 && plainName.MatchString(tool) {
+	if len(name) <= 128 && plainName.MatchString(tool) && !hashedName.MatchString(tool) {
 		return name
 	}
 	sum := sha256.Sum256([]byte(tool))

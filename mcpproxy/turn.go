@@ -30,8 +30,11 @@ type turn struct {
 	msg     *jsonrpc.Message
 	spec    *spec
 	call    justonce.Call
+	print   string // the fingerprint
 	meta    json.RawMessage
 	version string // the protocol's, as the client speaks it; "" if not known
+	task    bool   // it is to run as a task
+	asking  bool   // it asks about a call, and is none
 
 	// gone is closed when the client can send no continuation any more; nil:
 	// nobody can tell.
@@ -47,6 +50,7 @@ type turn struct {
 	err      error
 
 	mu    sync.Mutex
+	next  *turn // of the root: the one whose request is with the server, if another
 	state turnState
 	reply *mcpconn.Reply
 	back  func() // called when forward ended without an answer
@@ -87,8 +91,9 @@ func (t *turn) claim() bool {
 
 // over notes what forward returned.
 func (t *turn) over(r *mcpconn.Reply) {
+	reply := *r
 	t.mu.Lock()
-	t.state, t.reply = turnOver, r
+	t.state, t.reply = turnOver, &reply
 	back := t.back
 	t.mu.Unlock()
 	if back != nil && !r.Answered() {
@@ -98,8 +103,9 @@ func (t *turn) over(r *mcpconn.Reply) {
 
 func (t *turn) inFlight() bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.state == turnSent
+	state, next := t.state, t.next
+	t.mu.Unlock()
+	return state == turnSent || next != nil && next.inFlight()
 }
 
 // sent returns what the server answered to this very request, or nil.
@@ -120,8 +126,11 @@ func (t *turn) outbound() []byte {
 // dispatch sends a turn to the server, and goes on with its continuations as
 // long as the server wants input.
 func (s *Server) dispatch(ctx context.Context, t *turn, c *mcpconn.ToolCall) mcpconn.Reply {
-	if !t.claim() {
-		return mcpconn.Reply{Stage: mcpconn.Withdrawn, Cause: errTakenBack}
+	for !t.claim() {
+		// Somebody else may want the same.
+		if t = s.lender(ctx, c.Attempt, true); t == nil {
+			return mcpconn.Reply{Stage: mcpconn.Withdrawn, Cause: errTakenBack}
+		}
 	}
 	r := t.forward(ctx, t.outbound())
 	for mcpconn.IsInputRequired(r.Result) {
@@ -130,6 +139,12 @@ func (s *Server) dispatch(ctx context.Context, t *turn, c *mcpconn.ToolCall) mcp
 		if next == nil {
 			return mcpconn.Reply{Stage: mcpconn.Withdrawn, Cause: errors.New("the server wanted input, and the client gave none")}
 		}
+		next.mu.Lock()
+		next.state = turnSent // its operation was sent: nothing takes it back
+		next.mu.Unlock()
+		t.root.mu.Lock()
+		t.root.next = next
+		t.root.mu.Unlock()
 		t = next
 		r = t.forward(ctx, t.outbound())
 	}
@@ -145,6 +160,19 @@ func (s *Server) dispatch(ctx context.Context, t *turn, c *mcpconn.ToolCall) mcp
 	}
 	t.over(&r)
 	return r
+}
+
+// lender returns a turn that waits for an attempt's operation and can carry its
+// send, or a lookup for it. Only the same call by the same client's rights can.
+func (s *Server) lender(ctx context.Context, a *justonce.Attempt, send bool) *turn {
+	if a == nil {
+		return nil
+	}
+	in, err := s.runner.Identify(context.WithoutCancel(ctx), justonce.Call{Tenant: a.Tenant, Tool: a.Tool, Key: a.Key, Scope: a.Scope, Arguments: a.Arguments})
+	if err != nil {
+		return nil
+	}
+	return s.waiting.lender(a.Ref, in.Fingerprint, send)
 }
 
 // waiting holds the turns that wait for operations, by operation.
@@ -177,16 +205,15 @@ func (w *waiting) remove(ref justonce.Ref, t *turn) {
 	}
 }
 
-// lender returns a turn that waits for ref and can carry a send, or a lookup,
-// for the operation.
-func (w *waiting) lender(ref justonce.Ref, send bool) *turn {
+// lender returns a turn that waits for ref with these arguments.
+func (w *waiting) lender(ref justonce.Ref, fingerprint string, send bool) *turn {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, t := range w.m[ref] {
 		t.mu.Lock()
 		idle := t.state == turnIdle
 		t.mu.Unlock()
-		if t.ctx.Err() == nil && (idle || !send) {
+		if t.print == fingerprint && t.ctx.Err() == nil && (idle || !send) {
 			return t
 		}
 	}

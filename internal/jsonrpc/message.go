@@ -4,6 +4,7 @@
 package jsonrpc
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,8 +40,18 @@ func (m *Message) IsNotification() bool { return m.Method != "" && m.ID == nil }
 // IsResponse reports whether m answers a request.
 func (m *Message) IsResponse() bool { return m.Method == "" }
 
-// IDKey returns a form of the id that can be compared: 1 and "1" differ.
-func (m *Message) IDKey() string { return string(m.ID) }
+// IDKey returns a form of the id that can be compared: see [Key].
+func (m *Message) IDKey() string { return Key(m.ID) }
+
+// Key returns a form of an id that can be compared, however it is escaped: 1 and
+// "1" differ.
+func Key(id json.RawMessage) string {
+	if len(id) > 1 && id[0] == '"' && bytes.IndexByte(id, '\\') >= 0 {
+		b, _ := json.Marshal(unquote(id)) // of a string never fails
+		return string(b)
+	}
+	return string(id)
+}
 
 // An Error is why bytes are no message, with the code to answer.
 type Error struct {
@@ -95,6 +106,13 @@ func Parse(raw []byte) (*Message, error) {
 		}
 		return true
 	})
+	// Some write both, one of them empty.
+	switch null := func(v json.RawMessage) bool { return string(v) == "null" }; {
+	case m.Result != nil && null(m.Error):
+		m.Error = nil
+	case m.Error != nil && null(m.Result):
+		m.Result = nil
+	}
 	bad := func(format string, a ...any) (*Message, error) {
 		e := &Error{Code: CodeInvalidRequest, Message: fmt.Sprintf(format, a...)}
 		if validID(m.ID) {
