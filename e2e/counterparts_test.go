@@ -131,7 +131,8 @@ func mailpit(t *testing.T) (smtp, web string, count func(subject string) int) {
 	exe := program(t, "JUSTONCE_MAILPIT")
 	smtp, web = address(t), address(t)
 	start(t, "http://"+web+"/readyz", exe, "--database", filepath.Join(t.TempDir(), "mail.db"), "-s", smtp, "-l", web,
-		"--disable-version-check", "--enable-chaos", "--smtp-auth-accept-any", "--smtp-auth-allow-insecure")
+		"--disable-version-check", "--max", "0", // or it forgets all but the last 500
+		"--enable-chaos", "--smtp-auth-accept-any", "--smtp-auth-allow-insecure")
 	return smtp, web, func(subject string) int {
 		v := mustRequest(t, http.MethodGet, "http://"+web+"/api/v1/search?query="+url.QueryEscape(`subject:"`+subject+`"`), "")
 		var found struct {
