@@ -62,7 +62,7 @@ func (a *Answer) Advice() Advice {
 			return Advice{AdviceFixArguments, "The provider refused it and nothing happened. This key and identity stand for the refused call: to try with other arguments, call with the next intent_seq or another key."}
 		case ReasonCancelled:
 			if op.Note == NoteWithdrawn {
-				return Advice{AdviceWait, "It was taken back: nothing was sent, or what was sent had no effect. It may be called again, with the same key, too."}
+				return Advice{AdviceWait, "Nothing was sent, or what was sent had no effect, and nobody sends it by itself. It may be called again, with the same key, too."}
 			}
 			return Advice{AdviceDoNotRetry, "It was cancelled: somebody decided that it did not happen and shall not. Do not call again unless you are asked to."}
 		}

@@ -10,7 +10,8 @@ import (
 // success is what every later duplicate gets (G4), so an entry does not turn
 // wrong, only old: it counts no more when its derived key's time is over, and
 // one that may end at any time is not kept. An incident that another process
-// records later is not seen here while the entry lasts.
+// records later is seen here once news of it comes, see [Notifier], or the entry
+// has gone.
 type cache struct {
 	seed   maphash.Seed
 	shards [64]cacheShard

@@ -32,7 +32,8 @@ type RunnerOptions struct {
 	Concurrency int
 	// Poll is how often Work looks for what is due when nothing wakes it, and
 	// the longest interval at which a waiting call looks at an operation that
-	// another process executes. Defaults to 500ms.
+	// another process executes. A store that is a [Notifier] mostly makes both
+	// look sooner. Defaults to 500ms.
 	Poll time.Duration
 
 	Worker   string         // names this process in histories; defaults to host and pid
@@ -61,7 +62,10 @@ type Runner struct {
 	slots   chan struct{} // of attempts that nobody waits for
 	wake    chan struct{}
 	writes  atomic.Pointer[writeContext]
+	news    news
 	working atomic.Int32
+	awake   awakening
+	started time.Time
 
 	// transition is Transition, but for tests that plant a bug.
 	transition func(Status, Event, Policy, time.Time) (Status, Step, error)
@@ -84,7 +88,9 @@ type registered struct {
 // New returns a Runner on store, which stays the caller's to close, after
 // [Runner.Shutdown]. The error tells which tool is misdeclared.
 func New(store Store, o *RunnerOptions) (*Runner, error) {
-	r := &Runner{store: store, transition: Transition, wake: make(chan struct{}, 1), closing: make(chan struct{})}
+	r := &Runner{store: store, transition: Transition, started: time.Now(), wake: make(chan struct{}, 1), closing: make(chan struct{})}
+	r.news.notifier, _ = store.(Notifier)
+	r.news.due = make(chan struct{}, 1)
 	if o != nil {
 		r.o = *o
 	}
@@ -188,7 +194,8 @@ func (r *Runner) enter() error {
 // Shutdown refuses new calls and waits until attempts and lookups under way
 // have ended and are recorded, or until ctx is done; then it returns ctx's
 // error, and what was left is recovered from the ledger by the next process.
-// Calls that wait for anything else are told how things stand. Stop Work first.
+// Calls that wait for anything else are told how things stand. Where the store is
+// a [Notifier] it also ends the listening that such a call began. Stop Work first.
 func (r *Runner) Shutdown(ctx context.Context) error {
 	r.mu.Lock()
 	if !r.closed {
@@ -204,6 +211,7 @@ func (r *Runner) Shutdown(ctx context.Context) error {
 	select {
 	case <-done:
 		r.stop()
+		r.news.listened(ctx)
 		return nil
 	case <-ctx.Done():
 		r.stop()

@@ -89,6 +89,19 @@ type Guesser interface {
 	MayHave(ref Ref) bool
 }
 
+// A Notifier is a [Store] that can tell of what other processes changed.
+// Optional: a call that waits for another process then learns of the end at once,
+// and what another one made pending is taken up at once. Both are found by
+// looking, too, only later.
+type Notifier interface {
+	// Listen calls changed with operations that other processes have made
+	// pending, ended or put into review, soon after that is durable, until ctx
+	// ends; then it returns nil, soon. News may come late, twice, for nothing, or
+	// not at all. An error says that no more comes; the caller listens again
+	// after a while. changed is quick and may be called concurrently.
+	Listen(ctx context.Context, changed func(Ref)) error
+}
+
 // An Arrival is what [Store.Begin] found.
 type Arrival struct {
 	Fresh     bool       // recorded by this call

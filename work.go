@@ -14,18 +14,25 @@ import (
 func (r *Runner) Work(ctx context.Context) error {
 	r.working.Add(1)
 	defer r.working.Add(-1)
+	defer r.listen()()
 	var running sync.WaitGroup
 	defer running.Wait()
 	slots := make(chan struct{}, r.o.Concurrency)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	heard, looked := r.news.due, time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
 		case <-r.wake:
+		case <-heard:
+			heard = nil
+			timer.Reset(min(newsEvery, r.o.Poll) - time.Since(looked))
+			continue
 		}
+		heard, looked = r.news.due, time.Now()
 		for ctx.Err() == nil {
 			limit := cap(slots) - len(slots)
 			if limit == 0 {
@@ -119,6 +126,9 @@ func (r *Runner) advance(op *Operation, now time.Time) (Step, []Entry, bool) {
 	jitter := r.o.Rand()
 	op.UpdatedAt = now
 	if op.State == Running && !op.Accepted {
+		if r.justWoke(t.Policy.Lease) {
+			return StepNone, nil, false // its holder may be waking up, too
+		}
 		s, _, err := r.transition(op.Status, Event{Kind: EventLeaseExpired, Jitter: jitter}, t.Policy, now)
 		if err != nil {
 			return StepNone, nil, false
@@ -236,6 +246,7 @@ func (r *Runner) drive(f *flight) {
 		op := v.op
 		var tick <-chan time.Time
 		if !v.busy && op != nil {
+			r.news.waiting.Do(func() { r.listen() }) // until Shutdown
 			wait := poll
 			if until := op.Due.Sub(r.store.Now()); !op.Due.IsZero() && until < wait {
 				wait = max(until, 0)
