@@ -43,6 +43,11 @@ func checkPath(path string) error {
 
 // connect opens one connection with the settings that all share.
 func connect(path string, cacheKiB int, busy time.Duration) (_ *sqlite.Conn, err error) {
+	// Arguments and results are in it, for its owner alone; what SQLite puts beside
+	// it gets the same mode. An error is SQLite's to tell.
+	if f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
+		f.Close()
+	}
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite, sqlite.OpenCreate)
 	if err != nil {
 		return nil, err
