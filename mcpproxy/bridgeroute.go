@@ -88,11 +88,14 @@ func (w *wire) newest() *flow {
 }
 
 // strayShared takes a message that does not say to whose request it belongs. It
-// is passed on only where all requests under way are one client's.
+// is passed on only where all requests so far were one client's.
 func (w *wire) strayShared(m *jsonrpc.Message) {
 	w.mu.Lock()
 	var to *flow
 	for _, a := range w.order {
+		if w.several {
+			break // it may be about a call of the other that is over
+		}
 		if a.f == nil {
 			continue
 		}

@@ -28,6 +28,9 @@ type wire struct {
 	next     time.Time // not before
 
 	mu      sync.Mutex
+	several bool // clients have sent requests
+	seen    bool // one has: client
+	client  owner
 	peer    Peer
 	err     error // why there is none
 	over    bool  // there will be none
@@ -87,6 +90,10 @@ func (w *wire) ask(ctx context.Context, f *flow, raw []byte, effect bool) *answe
 			raw = jsonrpc.Set(raw, a.id, "params", "_meta", "progressToken")
 		}
 	}
+	if a.f != nil {
+		w.several = w.several || w.seen && w.client != a.f.owner
+		w.seen, w.client = true, a.f.owner
+	}
 	_, taken := w.pending[jsonrpc.Key(a.id)]
 	if !taken {
 		w.pending[jsonrpc.Key(a.id)] = a
@@ -103,9 +110,7 @@ func (w *wire) ask(ctx context.Context, f *flow, raw []byte, effect bool) *answe
 		if errors.Is(err, mcpconn.ErrNotSent) {
 			reply.Stage = mcpconn.Unsent
 		}
-		if w.take(string(a.id)) == nil { // the server ended meanwhile
-			<-a.answer
-		}
+		w.take(jsonrpc.Key(a.id))
 		return &answer{Reply: reply, id: a.id}
 	}
 	select {

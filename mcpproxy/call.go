@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
@@ -65,6 +66,9 @@ func (s *Server) effect(ctx context.Context, in *inbound, c carrier) (*turn, jso
 	if twice == "" {
 		twice = jsonrpc.Duplicate(meta)
 	}
+	if other := misspelt(m.Raw, "params"); other != "" || misspelt(m.Params, "name", "arguments", "_meta") != "" {
+		return nil, jsonrpc.ErrorObject(jsonrpc.CodeInvalidParams, "a member of the call differs from what it should be in case only; nothing was sent", nil)
+	}
 	if twice != "" {
 		return nil, jsonrpc.ErrorObject(jsonrpc.CodeInvalidParams, fmt.Sprintf("the params have the member %q twice; nothing was sent", twice), nil)
 	}
@@ -97,6 +101,20 @@ func (s *Server) effect(ctx context.Context, in *inbound, c carrier) (*turn, jso
 		t.call.Scope += taskScope // who wants a task can do nothing with a plain answer, nor the other way round
 	}
 	return t, nil
+}
+
+// misspelt returns a member of an object that is one of names but for its case: to
+// some readers it is the same.
+func misspelt(object json.RawMessage, names ...string) (found string) {
+	jsonrpc.Members(object, func(name string, _ json.RawMessage) bool {
+		for _, n := range names {
+			if name != n && strings.EqualFold(name, n) {
+				found = name
+			}
+		}
+		return found == ""
+	})
+	return found
 }
 
 // scope returns within which the derived keys of a call match.

@@ -152,7 +152,7 @@ func (s *Server) asked(ctx context.Context, in *inbound, args json.RawMessage) (
 	if sp == nil {
 		sp = &spec{tool: name, name: a.Operation.Tool}
 	}
-	if a.Operation.Scope != s.scope(sp, in.scope) {
+	if scope := s.scope(sp, in.scope); a.Operation.Scope != scope && a.Operation.Scope != scope+taskScope {
 		return nil, nil, justonce.ErrNotFound // another's; see guarantee G7
 	}
 	return a, sp, nil

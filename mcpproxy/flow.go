@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	mcpconn "github.com/justonce-dev/justonce/connector/mcp"
 	"github.com/justonce-dev/justonce/internal/jsonrpc"
 	"github.com/justonce-dev/justonce/internal/sse"
 )
@@ -44,6 +45,7 @@ type flow struct {
 	// settling counts the answers written of which it is not known yet whether
 	// they arrived.
 	settling int
+	held     int // times that its request is with the server
 }
 
 // A head is how a server answered at the level of HTTP.
@@ -136,18 +138,16 @@ func (f *flow) add(raw []byte, id string) {
 
 // trim drops what nobody is going to read. f is locked.
 func (f *flow) trim() {
-	limit := maxKept
+	next := f.first + len(f.blocks) // what everybody has read ends there
+	for r := range f.readers {
+		next = min(next, r.pos)
+	}
 	if !f.resumable {
-		limit = maxUnread
-		next := f.first + len(f.blocks)
-		for r := range f.readers {
-			next = min(next, r.pos)
-		}
 		f.drop(next - f.first)
 	}
-	n := 0
-	for over := f.bytes - limit; over > 0; n++ {
-		over -= len(f.blocks[n].raw)
+	n, left := 0, f.bytes
+	for ; left > maxKept && n < len(f.blocks) && (f.first+n < next || len(f.readers) == 0 && f.resumable || left > maxUnread); n++ {
+		left -= len(f.blocks[n].raw)
 	}
 	f.drop(n)
 }
@@ -243,4 +243,19 @@ func (f *flow) detach(r *reader) {
 	delete(f.readers, r)
 	f.mu.Unlock()
 	f.h.kept.update(f)
+}
+
+// A heldCarrier keeps it known that a flow's request is with the server: its
+// client may leave and cancel it later, which must not get there.
+type heldCarrier struct {
+	carrier
+	f *flow
+}
+
+func (c *heldCarrier) forward(ctx context.Context, raw []byte) mcpconn.Reply {
+	c.f.mu.Lock()
+	c.f.held++
+	c.f.mu.Unlock()
+	defer c.f.h.kept.release(c.f)
+	return c.carrier.forward(ctx, raw)
 }

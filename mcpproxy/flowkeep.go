@@ -182,14 +182,28 @@ func (k *flows) remove(f *flow) {
 		delete(k.events, eventKey{f.owner, id})
 	}
 	delete(k.ids, f)
-	if at := (eventKey{f.owner, jsonrpc.Key(f.id)}); k.calls[at] == f {
+	f.mu.Lock()
+	final, held := f.final, f.held > 0
+	f.mu.Unlock()
+	if final == nil {
+		return
+	}
+	delete(k.delivered, final.delivery)
+	if at := (eventKey{f.owner, jsonrpc.Key(f.id)}); k.calls[at] == f && !held {
 		delete(k.calls, at)
 	}
+}
+
+// release notes that the server is done with a flow's request.
+func (k *flows) release(f *flow) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	f.mu.Lock()
-	final := f.final
+	f.held--
+	over := f.held == 0 && f.final != nil
 	f.mu.Unlock()
-	if final != nil {
-		delete(k.delivered, final.delivery)
+	if at := (eventKey{f.owner, jsonrpc.Key(f.id)}); over && k.calls[at] == f && f.ctx.Err() != nil {
+		delete(k.calls, at)
 	}
 }
 

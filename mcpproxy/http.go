@@ -45,8 +45,10 @@ type HTTPOptions struct {
 	Origins []string
 	// ScopeHeader is a header that a proxy in front, which nobody gets around,
 	// sets to who the client is. Derived keys match within its value. Defaults to
-	// the Authorization header: a client that comes with another token is then
-	// another one, whose calls do not meet those that it made before.
+	// all headers that look like credentials, such as Authorization and X-Api-Key: a
+	// client that comes with another token is then another one, whose calls do not
+	// meet those that it made before. The path below the mount and the query count
+	// in any case.
 	ScopeHeader string
 	// Limit bounds a message in either direction, in bytes. Defaults to 64 MiB.
 	Limit int64
@@ -178,7 +180,8 @@ func (h *Handler) bound(w http.ResponseWriter, r *http.Request) (bound *http.Req
 		mu.Lock()
 		defer mu.Unlock()
 		if !over {
-			_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(time.Second)) // not every writer has one
+			soon, rc := time.Now().Add(time.Second), http.NewResponseController(w)
+			_, _ = rc.SetWriteDeadline(soon), rc.SetReadDeadline(soon) // not every writer has them
 		}
 	})
 	return r.WithContext(ctx), func() {
@@ -221,7 +224,9 @@ func (h *Handler) post(w http.ResponseWriter, r *http.Request) {
 		h.front.pass(w, r, nil, body) // the server says what it thinks
 	case m.Method == "notifications/cancelled" && h.cancelled(r, m):
 		w.WriteHeader(http.StatusAccepted)
-	case m.Method != "tools/call" || !m.IsRequest():
+	case m.Method == "tools/call" && !m.IsRequest():
+		refuse(w, http.StatusBadRequest, nil, jsonrpc.CodeInvalidRequest, "a tools/call needs an id: nobody would learn what became of it; nothing was sent")
+	case m.Method != "tools/call":
 		h.front.pass(w, r, m, body)
 	default:
 		h.call(w, r, m)
@@ -251,8 +256,8 @@ func (h *Handler) batch(w http.ResponseWriter, r *http.Request, body []byte) {
 		case err != nil:
 			refuse(w, http.StatusBadRequest, nil, jsonrpc.CodeInvalidRequest, "a batch within a batch; nothing was sent")
 			return
-		case m.Method == "tools/call":
-			refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "calls of tools are not taken in batches: send each by itself; nothing was sent")
+		case m.Method == "tools/call" || m.Method == "notifications/cancelled":
+			refuse(w, http.StatusBadRequest, m.ID, jsonrpc.CodeInvalidRequest, "calls of tools, and cancellations, are not taken in batches: send each by itself; nothing was sent")
 			return
 		}
 	}
@@ -272,7 +277,7 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, m *jsonrpc.Messag
 		h.run(w, r, f, func() *response { return &response{raw: h.s.own(f.ctx, in)} })
 		return
 	}
-	t, e := h.s.effect(f.ctx, in, c)
+	t, e := h.s.effect(f.ctx, in, &heldCarrier{c, f})
 	switch {
 	case e != nil:
 		f.cancel()

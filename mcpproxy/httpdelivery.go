@@ -19,6 +19,8 @@ import (
 //	var c mcpproxy.Connections
 //	srv := &http.Server{ConnContext: c.ConnContext, ConnState: c.ConnState}
 //	srv.Serve(c.Listener(ln))
+//
+// It understands HTTP/1 without TLS.
 type Connections struct {
 	mu    sync.Mutex
 	links map[net.Conn]*link
@@ -194,9 +196,8 @@ func watchConnection(r *http.Request) *evidence {
 
 // arrived waits until it is known whether the answer, which was written as a
 // whole, has arrived. It has when the client sends another request on its
-// connection, when it acknowledged all and keeps the connection for a moment or
-// closes it in good order, or when it acknowledged all of what ends with the
-// connection. Without such evidence it has not.
+// connection, or when it acknowledged all and keeps the connection for a moment or
+// closes it in good order. Without such evidence it has not.
 func (e *evidence) arrived(ctx context.Context) bool {
 	if e.l == nil {
 		return true
@@ -205,8 +206,6 @@ func (e *evidence) arrived(ctx context.Context) bool {
 	defer limit.Stop()
 	if !e.closes {
 		select {
-		case <-e.next:
-			return true
 		case <-e.idle:
 		case <-e.l.over:
 			return false // before all was written
@@ -230,21 +229,22 @@ func (e *evidence) arrived(ctx context.Context) bool {
 	for {
 		select {
 		case <-e.next:
-			return true
+			n, left, known := e.l.unread()
+			return !known || !left && n == 0 // or it was sent before the answer came
 		case <-e.l.over:
-			return taken && e.closes || e.l.closedAfter(end)
+			return e.l.closedAfter(end)
 		default:
 		}
-		if !taken && !gone {
+		if !gone {
 			n, left, known := e.l.unread()
 			gone = e.known && (!known || left)
-			taken = !gone && (!e.known || n == 0)
+			taken = taken || !gone && (!e.known || n == 0)
 		}
 		switch {
-		case taken && (e.closes || old):
-			return true
 		case gone && e.closes: // this goroutine keeps the connection from ending
 			return e.l.closedAfter(end)
+		case taken && old, e.closes && e.l.closedAfter(end):
+			return true
 		}
 		select {
 		case <-e.next:

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	mcpconn "github.com/justonce-dev/justonce/connector/mcp"
-	"github.com/justonce-dev/justonce/internal/jsonrpc"
 	"github.com/justonce-dev/justonce/internal/sse"
 )
 
@@ -65,7 +64,7 @@ func (x *exchange) read(resp *http.Response) (mcpconn.Reply, error) {
 			x.retry = e.Retry
 		}
 		if len(e.Data) > 0 {
-			if m, err := jsonrpc.Parse(e.Data); err == nil && m.IsResponse() && x.ours(m, http.StatusOK) {
+			if m, err := x.single(e.Data); err == nil && m.IsResponse() && x.ours(m, http.StatusOK) {
 				x.answered(&e)
 				return mcpconn.Reply{Result: m.Result, Error: m.Error, Status: http.StatusOK}, nil
 			}

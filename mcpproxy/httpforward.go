@@ -212,8 +212,13 @@ func (x *exchange) whole(resp *http.Response) mcpconn.Reply {
 	if err != nil && resp.StatusCode < 300 {
 		return mcpconn.Reply{Cause: fmt.Errorf("the MCP server's answer could not be read: %w", err)}
 	}
+	if told := x.p.astray(resp, x.id); told != nil {
+		h.status, h.header, h.body = http.StatusBadGateway, http.Header{"Content-Type": {"application/json"}}, told
+		x.heading(h)
+		return mcpconn.Reply{Status: h.status, Stage: mcpconn.Withdrawn, Cause: errors.New("the MCP server redirects; its url has to be corrected")}
+	}
 	x.heading(h)
-	m, bad := jsonrpc.Parse(body)
+	m, bad := x.single(body)
 	if err == nil && bad == nil && m.IsResponse() && x.ours(m, resp.StatusCode) {
 		x.answered(nil)
 		return mcpconn.Reply{Result: m.Result, Error: m.Error, Status: resp.StatusCode}
@@ -227,6 +232,20 @@ func (x *exchange) whole(resp *http.Response) mcpconn.Reply {
 		return mcpconn.Reply{Cause: errors.New("the MCP server accepted the call and does not answer it here: it may speak the HTTP+SSE transport of 2024, which is not supported")}
 	}
 	return mcpconn.Reply{Cause: errors.New("the MCP server's answer is no answer to the call")}
+}
+
+// single reads a message, or the call's answer among several in one.
+func (x *exchange) single(body []byte) (*jsonrpc.Message, error) {
+	m, err := jsonrpc.Parse(body)
+	if !errors.Is(err, jsonrpc.ErrBatch) {
+		return m, err
+	}
+	for _, e := range jsonrpc.Elements(body) {
+		if m, bad := jsonrpc.Parse(e); bad == nil && m.IsResponse() && sameID(m.ID, x.id) {
+			return m, nil
+		}
+	}
+	return nil, err
 }
 
 // ours reports whether a response is about the call itself, and not about the

@@ -7,9 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/justonce-dev/justonce/internal/jsonrpc"
@@ -84,19 +87,31 @@ func loopbackName(name string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
+// credential matches names of headers by which a client may say who it is.
+var credential = regexp.MustCompile(`(?i)^(Cookie|.*(Auth|Authorization|Key|Token|Secret|Password|Credential|Credentials|User|Account|Tenant))$`)
+
 // scope returns within which the derived keys of a client's calls match. It
-// tells nothing of the credentials.
+// tells nothing of the credentials. What the server may tell clients by, beside
+// its own ways of saying so, counts: the path below the mount and the query, too.
 func (h *Handler) scope(r *http.Request) string {
-	name := h.o.ScopeHeader
-	if name == "" {
-		name = "Authorization"
+	var parts []string
+	if name := h.o.ScopeHeader; name != "" {
+		parts = append(parts, r.Header.Values(name)...)
+	} else {
+		for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+			if credential.MatchString(name) {
+				parts = append(append(parts, name), r.Header[name]...)
+			}
+		}
 	}
-	values := r.Header.Values(name)
-	if len(values) == 0 {
+	if path := strings.Trim(r.URL.Path, "/"); path != "" || r.URL.RawQuery != "" {
+		parts = append(parts, "path", path, r.URL.RawQuery)
+	}
+	if len(parts) == 0 {
 		return ""
 	}
 	sum := sha256.New()
-	for _, part := range append([]string{"justonce/scope/1", h.s.o.Name}, values...) {
+	for _, part := range append([]string{"justonce/scope/1", h.s.o.Name}, parts...) {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	return "auth-" + hex.EncodeToString(sum.Sum(nil)[:16])

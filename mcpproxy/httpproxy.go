@@ -215,6 +215,13 @@ func (p *proxy) close() {
 
 // amend adds to a list of tools that passes by what is added on purpose.
 func (p *proxy) amend(resp *http.Response) error {
+	if body := p.astray(resp, nil); body != nil {
+		resp.Body.Close()
+		resp.StatusCode, resp.Status = http.StatusBadGateway, ""
+		resp.Header = http.Header{"Content-Type": {"application/json"}, "Content-Length": {strconv.Itoa(len(body))}}
+		resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		return nil
+	}
 	m := listing(resp.Request.Context())
 	if m == nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Encoding") != "" {
 		return nil
@@ -291,4 +298,17 @@ func sameID(a, b json.RawMessage) bool {
 		return false
 	}
 	return x != nil && x == y
+}
+
+// astray returns what a client is told in place of a redirect, or nil: following
+// it, the client would go past justonce.
+func (p *proxy) astray(resp *http.Response, id json.RawMessage) []byte {
+	to, err := resp.Location()
+	if resp.StatusCode < 300 || resp.StatusCode > 399 || err != nil {
+		return nil
+	}
+	where := (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
+	p.h.s.log.Error("the MCP server redirects; nothing is passed on until its url is corrected", "to", where)
+	return jsonrpc.ErrorResponse(id, jsonrpc.ErrorObject(jsonrpc.CodeInternal,
+		"the MCP server redirects to "+where+"; nothing was done. Whoever runs this gateway should write that as the server's url", nil))
 }

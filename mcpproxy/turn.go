@@ -148,7 +148,7 @@ func (s *Server) dispatch(ctx context.Context, t *turn, c *mcpconn.ToolCall) mcp
 		t = next
 		r = t.forward(ctx, t.outbound())
 	}
-	if r.Status >= 400 && r.Status < 500 && r.Status != http.StatusRequestTimeout {
+	if r.Status >= 400 && r.Status < 500 && r.Status != http.StatusRequestTimeout && (!r.Answered() || ofRequest(r.Error)) {
 		// Refused as a request: other credentials or another session are wanted,
 		// or the message is wrong. No tool ran.
 		r.Stage = mcpconn.Withdrawn
@@ -160,6 +160,15 @@ func (s *Server) dispatch(ctx context.Context, t *turn, c *mcpconn.ToolCall) mcp
 	}
 	t.over(&r)
 	return r
+}
+
+// ofRequest reports whether an error is about the request, so that no tool ran.
+func ofRequest(e json.RawMessage) bool {
+	switch string(jsonrpc.Get(e, "code")) {
+	case "-32700", "-32600", "-32601", "-32602", "-32020", "-32021", "-32022":
+		return true
+	}
+	return false
 }
 
 // lender returns a turn that waits for an attempt's operation and can carry its
