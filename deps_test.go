@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"inmem":                   {""},
 	"sqlite":                  {""},
 	"postgres":                {""},
+	"redis":                   {""},
 	"storetest":               {"", "inmem"},
 	"connector/http":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},
 	"connector/smtp":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},
@@ -29,7 +30,7 @@ var allowed = map[string][]string{
 	"gateway":                 {"", "internal/canon"},
 	"mcpproxy":                {"", "connector/mcp", "internal/canon", "internal/jsonrpc", "internal/sse"},
 	"sandbox":                 {},
-	"cmd/justonce":            {"", "inmem", "sqlite", "connector/http", "connector/smtp", "connector/mcp", "catalog", "gateway", "mcpproxy", "sandbox", "examples"},
+	"cmd/justonce":            {"", "inmem", "sqlite", "postgres", "redis", "connector/http", "connector/smtp", "connector/mcp", "catalog", "gateway", "mcpproxy", "sandbox", "examples"},
 	"internal/httpask":        {"internal/celexpr", "internal/secret"},
 }
 

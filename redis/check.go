@@ -1,0 +1,179 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+const (
+	// watchEvery is how often the server is asked for its time and settings.
+	watchEvery = 5 * time.Second
+	// oldestServer is the first major version whose scripts and options suffice.
+	oldestServer = 7
+
+	markBegin  = "justonce "
+	markFormat = "1"
+)
+
+// errGone is what a script says too.
+var errGone = errors.New("the ledger is not there any more, or another is in its place: somebody has emptied or replaced the database; find out who, then restart: what was recorded before is not known any more")
+
+// claimPrefix reads the marker of the ledger, or makes one. It holds the format
+// and a random name, so that a ledger that was emptied is never taken for itself.
+func (s *Store) claimPrefix(ctx context.Context) error {
+	key := s.at + "ledger"
+	get := func() (string, error) {
+		return s.client.Do(ctx, s.client.B().Get().Key(key).Build()).ToString()
+	}
+	mark, err := get()
+	if rueidis.IsRedisNil(err) {
+		fresh := markBegin + markFormat + " " + rand.Text()
+		err = s.client.Do(ctx, s.client.B().Set().Key(key).Value(fresh).Nx().Build()).Error()
+		if err == nil || rueidis.IsRedisNil(err) {
+			mark, err = get()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	rest, ok := strings.CutPrefix(mark, markBegin)
+	format, _, _ := strings.Cut(rest, " ")
+	switch {
+	case !ok:
+		return fmt.Errorf("key %q is not a ledger's: name another prefix", key)
+	case format != markFormat:
+		return fmt.Errorf("the ledger has format %s and this program knows only %s: use a newer one", format, markFormat)
+	}
+	s.mark = mark
+	return nil
+}
+
+// id returns the random name of the ledger.
+func (s *Store) id() string { return s.mark[strings.LastIndexByte(s.mark, ' ')+1:] }
+
+// A verdict says why a server must not be used.
+type verdict struct{ error }
+
+func (v verdict) Unwrap() error { return v.error }
+
+// checkServer asks every primary whether it will do. A verdict says that one
+// will not; any other error that it was not to be learnt.
+func (s *Store) checkServer(ctx context.Context) error {
+	primaries := 0
+	for addr, node := range s.client.Nodes() {
+		role, err := role(ctx, node)
+		switch {
+		case err != nil:
+			return err
+		case role == "master":
+		case s.client.Mode() == rueidis.ClientModeCluster:
+			continue
+		default:
+			return verdict{fmt.Errorf("%s is a %s: name the primary, or Sentinels with master_set", addr, role)}
+		}
+		primaries++
+		if err := s.checkNode(ctx, node); err != nil {
+			return err
+		}
+	}
+	if primaries == 0 {
+		return errors.New("no primary is known")
+	}
+	return nil
+}
+
+func role(ctx context.Context, node rueidis.Client) (string, error) {
+	v, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+	if err != nil {
+		return "", err
+	}
+	if len(v) == 0 {
+		return "", errors.New("ROLE says nothing")
+	}
+	return v[0].ToString()
+}
+
+func (s *Store) checkNode(ctx context.Context, node rueidis.Client) error {
+	info, err := node.Do(ctx, node.B().Info().Section("server", "replication").Build()).ToString()
+	if err != nil {
+		return err
+	}
+	version := infoField(info, "redis_version")
+	if n, _ := strconv.Atoi(version[:max(0, strings.IndexByte(version, '.'))]); n < oldestServer {
+		return verdict{fmt.Errorf("the server has version %q: Redis %d or newer, or Valkey, is needed", version, oldestServer)}
+	}
+	if n, _ := strconv.Atoi(infoField(info, "connected_slaves")); n < s.o.MinReplicas && s.client.Mode() != rueidis.ClientModeCluster {
+		return verdict{fmt.Errorf("the server has %d replicas and MinReplicas is %d: connect more, or lower it", n, s.o.MinReplicas)}
+	}
+	settings, err := node.Do(ctx, node.B().ConfigGet().Parameter("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "maxmemory", "maxmemory-policy").Build()).AsStrMap()
+	switch code := codeOf(err); {
+	case err == nil:
+		if err := setting(settings).judge(s.o.AcceptLoss); err != nil {
+			return verdict{err}
+		}
+		return nil
+	case code != "NOPERM" && code != "ERR":
+		return err
+	case slices.Contains(s.o.AcceptLoss, LossUnverified):
+		return nil
+	}
+	return verdict{&forgetfulError{fmt.Sprintf("it does not tell its settings (CONFIG GET: %v)", err), "allow CONFIG GET", LossUnverified}}
+}
+
+// infoField returns a field of what INFO says, or "".
+func infoField(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// watch keeps the clock, and stops writes while the server may forget, until ctx
+// ends.
+func (s *Store) watch(ctx context.Context) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.look(ctx)
+		}
+	}
+}
+
+// look asks once. Where it learns nothing, all stays as it was.
+func (s *Store) look(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	err := s.checkServer(ctx)
+	if err == nil {
+		err = s.setClock(ctx)
+	}
+	was := s.unsafe.Load()
+	switch v := (verdict{}); {
+	case err == nil:
+		s.unsafe.Store(nil)
+		if was != nil {
+			s.o.Logger.Info("ledger: the server is safe again; writing")
+		}
+	case errors.As(err, &v) || errors.Is(err, errGone):
+		s.unsafe.Store(&err)
+		if was == nil {
+			s.o.Logger.Error("ledger: nothing is written any more", "error", err)
+		}
+	case ctx.Err() == nil:
+		s.o.Logger.Warn("ledger: asking the server for its time and settings", "error", err)
+	}
+}

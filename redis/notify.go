@@ -1,0 +1,141 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	justonce "github.com/justonce-dev/justonce"
+)
+
+const (
+	// notifyEvery is how long news gathers before it is sent.
+	notifyEvery = 20 * time.Millisecond
+	mostNews    = 4096     // refs that wait to be sent
+	mostPayload = 32 << 10 // bytes
+)
+
+// A notifier tells other processes which operations have changed, from time to
+// time and for many at once.
+type notifier struct {
+	store   *Store
+	channel string
+	sender  string // in front of each payload, by which a store knows its own
+	wake    chan struct{}
+
+	mu   sync.Mutex
+	list []justonce.Ref
+}
+
+func newNotifier(s *Store) *notifier {
+	// Channels know nothing of databases.
+	return &notifier{store: s, channel: s.at + "news:" + s.id(), sender: rand.Text()[:12], wake: make(chan struct{}, 1)}
+}
+
+// add takes news, or drops it if too much waits: whoever waits for it will
+// look for himself.
+func (n *notifier) add(ref justonce.Ref) {
+	n.mu.Lock()
+	if len(n.list) < mostNews {
+		n.list = append(n.list, ref)
+	}
+	first := len(n.list) == 1
+	n.mu.Unlock()
+	if first {
+		select {
+		case n.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// run sends news until ctx ends.
+func (n *notifier) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-n.wake:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(notifyEvery):
+		}
+		n.mu.Lock()
+		list := n.list
+		n.list = nil
+		n.mu.Unlock()
+		if err := n.send(ctx, list); err != nil && ctx.Err() == nil {
+			n.store.o.Logger.Warn("ledger: telling others of changes", "error", err)
+		}
+	}
+}
+
+func (n *notifier) send(ctx context.Context, list []justonce.Ref) error {
+	ctx, cancel := context.WithTimeout(ctx, n.store.o.Timeout)
+	defer cancel()
+	for _, payload := range n.payloads(list) {
+		if err := n.store.client.Do(ctx, n.store.client.B().Publish().Channel(n.channel).Message(payload).Build()).Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// news tells others of a change that somebody may wait for.
+func (s *Store) news(ref justonce.Ref, state justonce.State) {
+	if s.notifier != nil && (state == justonce.Pending || state == justonce.Review || state.Ended()) {
+		s.notifier.add(ref)
+	}
+}
+
+// payloads packs refs. One that fits into none is left out.
+func (n *notifier) payloads(list []justonce.Ref) []string {
+	var all []string
+	var b strings.Builder
+	flush := func() {
+		if b.Len() > 0 {
+			all = append(all, n.sender+"["+b.String()+"]")
+			b.Reset()
+		}
+	}
+	for _, ref := range list {
+		pair, err := json.Marshal([2]string{ref.Tenant, ref.Key})
+		if err != nil || len(pair) > mostPayload {
+			continue
+		}
+		if b.Len()+len(pair) > mostPayload-len(n.sender)-3 {
+			flush()
+		}
+		if b.Len() > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(pair)
+	}
+	flush()
+	return all
+}
+
+// refs unpacks what another store packed; nil if it was this one.
+func (n *notifier) refs(payload string) ([]justonce.Ref, error) {
+	if len(payload) < len(n.sender) {
+		return nil, fmt.Errorf("payload %.20q is not one of ours", payload)
+	}
+	if strings.HasPrefix(payload, n.sender) {
+		return nil, nil
+	}
+	var pairs [][2]string
+	if err := json.Unmarshal([]byte(payload[len(n.sender):]), &pairs); err != nil {
+		return nil, fmt.Errorf("payload %.20q is not one of ours: %w", payload, err)
+	}
+	refs := make([]justonce.Ref, len(pairs))
+	for i, p := range pairs {
+		refs[i] = justonce.Ref{Tenant: p[0], Key: p[1]}
+	}
+	return refs, nil
+}

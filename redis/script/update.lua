@@ -1,0 +1,48 @@
+#!lua flags=allow-oom
+-- Replaces rows and appends chunks, each if it has the expected version, and
+-- gives back candidates of claims.
+-- ARGV: 2 how many rows; for each: hash, expected version and creation time,
+-- the beginning of the new row, the part of it that changes, the chunk or '',
+-- its version in digits, 'r' if it has the result, 'x' if the reference is
+-- exclusive, name, tenant; then the hashes of the candidates.
+-- Returns for each row 1, or 0 if it is stale, or -1 if its reference is taken.
+local done = {}
+
+local function update(hash, expected, head, data, chunk, version, result, exclusive, name, tenant)
+  local key = at .. 'op:' .. hash
+  local old = call('HGET', key, 'r')
+  if not old or sub(old, 4, 19) ~= expected then return 0 end
+  local ref, tool = sub(head, 84, 99), sub(head, 60, 67)
+  if exclusive == 'x' and ref ~= NOBODY then
+    local holders = call('ZRANGE', at .. 'ref:' .. ref, '[' .. tool, '[' .. tool .. rep('\255', 17), 'BYLEX', 'LIMIT', 0, 2)
+    for _, holder in ipairs(holders) do
+      if sub(holder, 9) ~= hash then return -1 end
+    end
+  end
+  local recorded = sub(old, 52, 59)
+  if result == 'r' then
+    local was = unpack('>I8', recorded)
+    if was > 0 then call('HSET', key, string.format('%.0f', was), call('HGET', key, 'x')) end
+    recorded = sub(head, 4, 11)
+  end
+  local fixed = unpack('>I4', old, 100)
+  local row = sub(head, 1, 51) .. recorded .. tool .. sub(old, 68, 83) .. ref .. sub(old, 100, 103 + fixed) .. data
+  if chunk == '' then
+    call('HSET', key, 'r', row)
+  else
+    call('HSET', key, 'r', row, result == 'r' and 'x' or version, chunk)
+  end
+  if byte(old, 3) ~= 0 then call('DECR', at .. 'tombstones') end
+  reindex(tenant, old, hash, name, row, hash, name)
+  return 1
+end
+
+local n, i = tonumber(ARGV[2]), 3
+for k = 1, n do
+  done[k] = update(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8], ARGV[i + 9])
+  i = i + 10
+end
+for k = i, #ARGV do
+  call('ZREM', at .. 'taken', ARGV[k])
+end
+return done
