@@ -55,3 +55,28 @@ func TestNowIsTheServers(t *testing.T) {
 		t.Errorf("Now is %v to %v, the server's clock %v", before, after, server)
 	}
 }
+
+// Two machines whose own clocks are hours apart, and run on differently set,
+// agree on the time: what one leases, the other sees expire when it does.
+func TestClocksOfTwoMachines(t *testing.T) {
+	t.Parallel()
+	type machine struct {
+		postgres.Clock
+		wrong time.Duration
+	}
+	server := time.Unix(1_700_000_000, 0)
+	machines := []*machine{{wrong: 2 * time.Hour}, {wrong: -3 * time.Hour}}
+	const roundTrip = 10 * time.Millisecond
+	for step := range 20 {
+		for i, m := range machines {
+			local := server.Add(m.wrong)
+			m.Set(local.Add(-roundTrip), local, server.Add(-roundTrip/2*time.Duration(1+i)))
+		}
+		lease := machines[step%2].At(server.Add(machines[step%2].wrong)).Add(45 * time.Second)
+		server = server.Add(45*time.Second + 2*roundTrip)
+		other := machines[1-step%2]
+		if now := other.At(server.Add(other.wrong)); now.Before(lease) || now.Sub(lease) > 4*roundTrip {
+			t.Errorf("step %d: the other machine is %v from the end of a lease that ended %v ago", step, now.Sub(lease), 2*roundTrip)
+		}
+	}
+}

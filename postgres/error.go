@@ -37,6 +37,8 @@ func unavailable(step string, cause error) error {
 // hintFor returns what an operator can do.
 func hintFor(err error) string {
 	switch code := codeOf(err); {
+	case code == "3D000":
+		return "create the database first, such as by: createdb NAME"
 	case code == "53300":
 		return "the server's connections are used up: lower MaxConns, or use PgBouncer with pgbouncer=true"
 	case code == "53100":
@@ -60,6 +62,8 @@ func hintFor(err error) string {
 }
 
 var errClosed = errors.New("the store is closed")
+
+var errNoLedger = errors.New("there is no ledger in this database; serve or migrate creates one")
 
 // codeOf returns the SQLSTATE that the server gave, or "".
 func codeOf(err error) string {

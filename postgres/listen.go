@@ -16,13 +16,14 @@ const (
 	listenAgain = time.Second
 )
 
-// Listen calls changed with operations that other processes have made pending,
-// ended or put into review, soon after they did. It is best effort: news may
-// come late, twice or, while the connection is lost, not at all; whoever needs
-// to know must look from time to time. It holds one connection of its own,
-// connects again by itself, and returns nil when ctx ends. One call for a
-// process is enough. With NoWakeUps or TransactionPooling it only waits for the
-// end of ctx. changed is called by one goroutine and should be quick.
+// Listen implements [justonce.Notifier]: it calls changed with operations that
+// other processes have made pending, ended or put into review, soon after they
+// did. It is best effort: news may come late, twice or, while the connection is
+// lost, not at all; whoever needs to know must look from time to time. It holds
+// one connection of its own, connects again by itself, and returns nil when ctx
+// ends. One call for a process is enough. With NoWakeUps or TransactionPooling it
+// only waits for the end of ctx. changed is called by one goroutine and should be
+// quick.
 func (s *Store) Listen(ctx context.Context, changed func(justonce.Ref)) error {
 	if s.notifier == nil {
 		<-ctx.Done()

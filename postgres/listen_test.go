@@ -96,6 +96,23 @@ func TestListen(t *testing.T) {
 	}
 }
 
+// A process that ends just after it changed something has told of it.
+func TestListenHearsTheLast(t *testing.T) {
+	t.Parallel()
+	s := openNew(t, postgres.Options{})
+	heard := listen(t, s)
+	for i := range 3 {
+		other := open(t, server(t).URL("postgres"), &postgres.Options{Schema: s.Schema()})
+		op := begin(t, other, fmt.Sprint("k", i))
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if ref := <-heard; ref != op.Ref {
+			t.Errorf("heard of %v, want %v", ref, op.Ref)
+		}
+	}
+}
+
 // Listen connects again when its connection is lost.
 func TestListenReconnects(t *testing.T) {
 	t.Parallel()

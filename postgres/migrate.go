@@ -36,14 +36,14 @@ func Migrate(ctx context.Context, dsn string, o *Options) (from int, err error) 
 		return 0, unavailable("opening the ledger", err)
 	}
 	defer pool.Close()
-	from, err = migrate(ctx, pool, opts.Schema)
+	from, err = migrate(ctx, pool, opts.Schema, false)
 	if err != nil {
 		return from, unavailable("preparing schema "+opts.Schema, err)
 	}
 	return from, nil
 }
 
-func migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (from int, err error) {
+func migrate(ctx context.Context, pool *pgxpool.Pool, schema string, existing bool) (from int, err error) {
 	c, err := pool.Acquire(ctx)
 	if err != nil {
 		return 0, err
@@ -55,6 +55,9 @@ func migrate(ctx context.Context, pool *pgxpool.Pool, schema string) (from int, 
 	// Nothing is locked, and no privilege needed, where all is done.
 	if from, err = schemaVersion(ctx, c.Conn(), schema); err != nil || from == SchemaVersion {
 		return from, err
+	}
+	if existing && from == 0 {
+		return 0, errNoLedger
 	}
 	for {
 		done, err := migrateOnce(ctx, c.Conn(), schema)

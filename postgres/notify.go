@@ -18,6 +18,9 @@ const (
 	// listenersEvery is for how long it is taken as known who listens.
 	listenersEvery = 2 * time.Second
 
+	// lastNews is for how long Close tries to send what is left.
+	lastNews = time.Second
+
 	mostNews    = 4096 // refs that wait to be sent
 	mostPayload = 7500 // bytes; PostgreSQL takes 8000
 )
@@ -60,8 +63,14 @@ func (n *notifier) add(ref justonce.Ref) {
 	}
 }
 
-// run sends news until ctx ends.
+// run sends news until ctx ends, and then what is left: a process may end just
+// after it made something pending.
 func (n *notifier) run(ctx context.Context) {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastNews)
+		defer cancel()
+		n.flush(ctx)
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -73,13 +82,20 @@ func (n *notifier) run(ctx context.Context) {
 			return
 		case <-time.After(notifyEvery):
 		}
-		n.mu.Lock()
-		list := n.list
-		n.list = nil
-		n.mu.Unlock()
-		if err := n.send(ctx, list); err != nil && ctx.Err() == nil {
-			n.store.o.Logger.Warn("ledger: telling others of changes", "error", err)
-		}
+		n.flush(ctx)
+	}
+}
+
+func (n *notifier) flush(ctx context.Context) {
+	n.mu.Lock()
+	list := n.list
+	n.list = nil
+	n.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	if err := n.send(ctx, list); err != nil && ctx.Err() == nil {
+		n.store.o.Logger.Warn("ledger: telling others of changes", "error", err)
 	}
 }
 

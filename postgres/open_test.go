@@ -113,3 +113,18 @@ func TestOpenWithoutPrivileges(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestOpenExisting(t *testing.T) {
+	t.Parallel()
+	dsn, o := server(t).URL("postgres"), postgres.Options{Schema: newSchema(), Existing: true}
+	if s, err := postgres.Open(t.Context(), dsn, &o); err == nil {
+		s.Close()
+		t.Error("Open made a ledger")
+	} else if !errors.Is(err, justonce.ErrUnavailable) || !strings.Contains(err.Error(), "there is no ledger") {
+		t.Errorf("Open: %v", err)
+	}
+	if from, err := postgres.Migrate(t.Context(), dsn, &o); err != nil || from != 0 {
+		t.Errorf("Migrate: from %d, %v; Open left something behind", from, err)
+	}
+	open(t, dsn, &o)
+}

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -24,13 +25,34 @@ var shared struct {
 func server(tb testing.TB) *pgtest.Server {
 	tb.Helper()
 	pgtest.Skip(tb)
-	shared.Do(func() {
-		shared.server, shared.err = pgtest.Start("fsync=off", "full_page_writes=off", "deadlock_timeout=100ms")
-	})
+	startServer()
 	if shared.err != nil {
 		tb.Fatal(shared.err)
 	}
 	return shared.server
+}
+
+func startServer() {
+	shared.Do(func() {
+		shared.server, shared.err = pgtest.Start("fsync=off", "full_page_writes=off", "deadlock_timeout=100ms")
+	})
+}
+
+// skipExamples leaves out the examples where there can be no server.
+func skipExamples() {
+	flag.Parse()
+	if pgtest.Missing() != "" && flag.Lookup("test.skip").Value.String() == "" {
+		flag.Set("test.skip", "^Example")
+	}
+}
+
+// databaseURL is where the examples find their database.
+func databaseURL() string {
+	startServer()
+	if shared.err != nil {
+		panic(shared.err)
+	}
+	return shared.server.URL("postgres")
 }
 
 func stopServer() {

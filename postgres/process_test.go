@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 	schema, dsn, _ := strings.Cut(rest, " ")
 	switch role {
 	case "":
+		skipExamples()
 		code := m.Run()
 		stopServer()
 		stopBenchServer()

@@ -55,6 +55,9 @@ type Options struct {
 	// there are no wake-ups. The parameter pgbouncer=true of the connection
 	// string sets it too.
 	TransactionPooling bool
+	// Existing makes Open and New fail where there is no ledger yet, rather than
+	// create one.
+	Existing bool
 	// NoWakeUps leaves news between processes to polling: nothing is notified
 	// and [Store.Listen] only waits.
 	NoWakeUps bool
@@ -122,8 +125,9 @@ type Store struct {
 }
 
 var (
-	_ justonce.Store   = (*Store)(nil)
-	_ justonce.Guesser = (*Store)(nil)
+	_ justonce.Store    = (*Store)(nil)
+	_ justonce.Guesser  = (*Store)(nil)
+	_ justonce.Notifier = (*Store)(nil)
 )
 
 // Open opens the ledger in the database that dsn names: a URL or keyword/value
@@ -161,7 +165,7 @@ func open(ctx context.Context, pool *pgxpool.Pool, o Options, owned bool) (*Stor
 	s.horizon.from = noTime
 	ctx, cancel := context.WithTimeout(ctx, max(o.Timeout, time.Minute))
 	defer cancel()
-	if _, err := migrate(ctx, pool, o.Schema); err != nil {
+	if _, err := migrate(ctx, pool, o.Schema, o.Existing); err != nil {
 		return nil, unavailable("preparing schema "+o.Schema, err)
 	}
 	if o.Now == nil {

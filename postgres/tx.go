@@ -13,8 +13,9 @@ import (
 
 // EnqueueTx records op, which must be pending, in the caller's transaction: it
 // is there if and only if tx is committed, together with whatever else tx
-// wrote (a transactional outbox). A worker executes it after that. CreatedAt,
-// UpdatedAt and Due default to now.
+// wrote (a transactional outbox). A worker executes it after that, once it looks:
+// there is no news of such an operation. [justonce.Runner.Prepare] makes op of a
+// call. CreatedAt, UpdatedAt and Due default to now.
 //
 // An operation that is already there is returned as by Begin. If its
 // fingerprint is another, the error is a *justonce.ConflictError.
@@ -58,7 +59,8 @@ func (s *Store) EnqueueTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation
 // database has no part in this.
 //
 // op names the call (Ref, Tool, Fingerprint, Arguments and what else is known);
-// its Status is set here. CreatedAt and UpdatedAt default to now.
+// [justonce.Runner.Prepare] makes it. Its Status is set here. CreatedAt and
+// UpdatedAt default to now.
 func (s *Store) DoTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation,
 	effect func(ctx context.Context, tx pgx.Tx) (json.RawMessage, error),
 ) (*justonce.Arrival, error) {
