@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/justonce-dev/justonce/internal/canon"
@@ -186,6 +187,11 @@ func (t *Tool) compile() error {
 		}
 	}
 	list(&t.identity, t.Identity)
+	for _, s := range t.Identity {
+		if strings.Contains(s, "/*/") || strings.HasSuffix(s, "/*") {
+			return fmt.Errorf("identity %s: * stands for several values, and an identity is one", s)
+		}
+	}
 	list(&t.canon.Ignore, t.Ignore)
 	if q := t.Equal; q != nil {
 		list(&t.canon.Sets, q.Sets)

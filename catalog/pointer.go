@@ -41,6 +41,9 @@ func (d *decoder) pointers(n *node, what string) []pointerAt {
 		case len(p) == 0:
 			d.bad(e, "%s: a pointer to the whole of the arguments makes no sense here", what)
 			continue
+		case what == "identity" && (strings.Contains(e.text, "/*/") || strings.HasSuffix(e.text, "/*")):
+			d.findings.add("value", e.at, d.tool, "name one element, such as /lines/0/sku, or the list as a whole", "identity: * stands for several values, and an identity is one")
+			continue
 		case seen[e.text]:
 			d.bad(e, "%s: it lists %s twice", what, e.text)
 			continue

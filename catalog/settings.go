@@ -12,9 +12,9 @@ import (
 // serve and an environment variable, which both come before the file. The zero
 // value of a field means that the file does not set it.
 type Settings struct {
-	// Store is the ledger: a path or DSN. Defaults to an SQLite file in the
-	// working directory. References such as ${env:NAME} are kept as they are,
-	// for [Secrets.Expand].
+	// Store is the ledger: the path of a SQLite file, or a URL. Defaults to a
+	// file in the working directory. References such as ${env:NAME} are kept as
+	// they are, for [Secrets.Expand].
 	Store string `json:"store"`
 	// Listen is the address of the gateway. Defaults to 127.0.0.1:7411.
 	Listen string `json:"listen"`

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime/debug"
 	"slices"
 
 	"github.com/justonce-dev/justonce/catalog"
-	"github.com/justonce-dev/justonce/sqlite"
 )
 
 type checkCmd struct {
@@ -80,32 +80,37 @@ func (c *checkCmd) Run(_ context.Context, o *output) error {
 }
 
 type migrateCmd struct {
-	Store string `arg:"" optional:"" help:"The ledger's file." default:"justonce.db" env:"JUSTONCE_STORE"`
+	Ledger string `arg:"" optional:"" name:"store" help:"The ledger: a SQLite file, or a URL such as postgres://owner@host/database."`
+	Store  string `help:"The same as a flag. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"STORE"`
 }
 
 func (*migrateCmd) Help() string {
 	return `serve does this by itself; the command is for those who want it to be a step of
-its own. It creates the file if it is not there.
+its own, in PostgreSQL by a role that may create a schema where the gateway's may
+not. It creates the ledger if it is not there, but no database.
 
-Example:
-  justonce migrate /var/lib/justonce/justonce.db`
+Examples:
+  justonce migrate /var/lib/justonce/justonce.db
+  justonce migrate --store postgres://owner@db.internal/justonce`
 }
 
 func (c *migrateCmd) Run(ctx context.Context, o *output) error {
-	from, err := sqlite.Migrate(ctx, c.Store)
+	name := cmp.Or(c.Ledger, c.Store, defaultStore)
+	from, to, err := migrateStore(ctx, name)
 	if err != nil {
 		return err
 	}
+	shown := shownStore(name)
 	if o.json {
-		return o.object(map[string]any{"store": c.Store, "from": from, "to": sqlite.SchemaVersion})
+		return o.object(map[string]any{"store": shown, "from": from, "to": to})
 	}
 	switch from {
-	case sqlite.SchemaVersion:
-		o.printf("%s has schema %d already\n", c.Store, from)
+	case to:
+		o.printf("%s has schema %d already\n", shown, from)
 	case 0:
-		o.printf("%s was created with schema %d\n", c.Store, sqlite.SchemaVersion)
+		o.printf("%s was created with schema %d\n", shown, to)
 	default:
-		o.printf("%s went from schema %d to %d\n", c.Store, from, sqlite.SchemaVersion)
+		o.printf("%s went from schema %d to %d\n", shown, from, to)
 	}
 	return nil
 }

@@ -58,6 +58,7 @@ type cli struct {
 	Report  reportCmd  `cmd:"" help:"Tell what observing has shown: which calls were duplicates."`
 	Check   checkCmd   `cmd:"" help:"Check justonce.yaml and warn of what makes retries unsafe."`
 	Migrate migrateCmd `cmd:"" help:"Bring a ledger to this version's schema."`
+	Purge   purgeCmd   `cmd:"" help:"Remove arguments, results and histories of what ended long ago."`
 	Sandbox sandboxCmd `cmd:"" help:"Run the sandbox provider by itself."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }

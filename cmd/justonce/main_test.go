@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/justonce-dev/justonce/internal/pgtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the scripts' expected outputs")
@@ -41,9 +44,38 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "post": postCmd, "answers": answers, "rpc": rpcCmd,
+			"await": await, "post": postCmd, "answers": answers, "rpc": rpcCmd, "postgres": postgresCmd,
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "postgres" {
+				return false, fmt.Errorf("unknown condition %q", cond)
+			}
+			why := pgtest.Missing()
+			if why != "" && os.Getenv("JUSTONCE_COUNTERPARTS") == "required" {
+				return false, fmt.Errorf("%s although counterparts are required", why)
+			}
+			return why == "", nil
 		},
 	})
+}
+
+// postgresCmd starts a server until the end of the script, with a database named
+// ledger and a role that may nothing. PGADDRESS is where it is, and PGURL that as
+// a URL, to which the name of a database is to be added.
+func postgresCmd(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: postgres")
+	}
+	server, err := pgtest.Start("fsync=off")
+	ts.Check(err)
+	ts.Defer(func() { ts.Check(server.Stop()) })
+	for _, statement := range []string{"CREATE DATABASE ledger", "CREATE ROLE poor LOGIN"} {
+		_, err := server.Query("postgres", statement)
+		ts.Check(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(server.Port))
+	ts.Setenv("PGADDRESS", address)
+	ts.Setenv("PGURL", "postgresql://ann@"+address)
 }
 
 // await waits until a URL answers 200.

@@ -21,12 +21,11 @@ import (
 	"github.com/justonce-dev/justonce/catalog"
 	mcpconn "github.com/justonce-dev/justonce/connector/mcp"
 	"github.com/justonce-dev/justonce/mcpproxy"
-	"github.com/justonce-dev/justonce/sqlite"
 )
 
 type mcpCmd struct {
 	Name             string        `help:"The server's name in the ledger. Defaults to one made of the command." env:"JUSTONCE_MCP_NAME"`
-	Store            string        `help:"The ledger, a SQLite file. Defaults to the user's own, see --where." env:"JUSTONCE_MCP_STORE" placeholder:"FILE"`
+	Store            string        `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to the user's own file, see --where." env:"JUSTONCE_MCP_STORE" placeholder:"STORE"`
 	Config           string        `help:"A catalog that describes the server or its tools. Defaults to none." env:"JUSTONCE_MCP_CONFIG" placeholder:"FILE"`
 	Server           string        `help:"Start this one of the catalog's servers, in place of a command." env:"JUSTONCE_MCP_SERVER" placeholder:"NAME"`
 	Mode             string        `help:"enforce: one effect for one intent. observe: hold nothing back, record what would have been. Defaults to enforce." env:"JUSTONCE_MCP_MODE"`
@@ -93,16 +92,16 @@ func (c *mcpCmd) Run(ctx context.Context, o *output) error {
 			return hint(fmt.Errorf("%w: %s cannot be made", justonce.ErrUnavailable, filepath.Dir(own)), "--store names another file; without a ledger nothing is started")
 		}
 	}
-	store, err := sqlite.Open(ctx, c.Store, &sqlite.Options{Logger: log})
+	store, err := openStore(ctx, c.Store, log)
 	if err != nil {
-		return hint(err, "--store names the ledger's file; it is %s now. Without a ledger nothing is started", c.Store)
+		return fmt.Errorf("no MCP server is started without a ledger: %w", err)
 	}
 	return errors.Join(c.serve(ctx, o, p, store, log), store.Close())
 }
 
 // serve stands between the client and the server until one of them is gone or
 // ctx ends.
-func (c *mcpCmd) serve(ctx context.Context, o *output, p *mcpPlan, store *sqlite.Store, log *slog.Logger) error {
+func (c *mcpCmd) serve(ctx context.Context, o *output, p *mcpPlan, store justonce.Store, log *slog.Logger) error {
 	limit := size(32 << 20)
 	if c.ResultLimit != nil {
 		limit = *c.ResultLimit
@@ -113,7 +112,7 @@ func (c *mcpCmd) serve(ctx context.Context, o *output, p *mcpPlan, store *sqlite
 		return err
 	}
 	p.options.Logger = log
-	p.options.Decide = decideCommand(" --store " + shellWord(c.Store))
+	p.options.Decide = decideCommand(" --store " + shellWord(shownStore(fullPath(c.Store))))
 	proxy, err := mcpproxy.New(runner, &p.options)
 	if err != nil {
 		return &usageError{err}
@@ -204,7 +203,7 @@ func (c *mcpCmd) plan() (*mcpPlan, error) {
 	c.override(s)
 	p.options = proxyOptions(name, s)
 	p.options.Tools = p.servers.tools(name)
-	p.options.Instance = instanceOf(dir, p.command...)
+	p.options.Instance = instanceOf(dir, append(slices.Clone(p.command), accountOf(append(os.Environ(), p.env...))...)...)
 	return p, nil
 }
 
@@ -265,7 +264,7 @@ func (c *mcpCmd) settings(cat *catalog.Catalog) error {
 		if err != nil {
 			return err
 		}
-		if !filepath.IsAbs(path) { // an agent starts its servers anywhere
+		if storeScheme(path) == "" && !filepath.IsAbs(path) { // an agent starts its servers anywhere
 			path = filepath.Join(filepath.Dir(c.Config), path)
 		}
 		c.Store = path
@@ -287,4 +286,15 @@ func (c *mcpCmd) override(s *catalog.Server) {
 	if c.IntentKey != nil {
 		s.IntentKeys = slices.Clone(c.IntentKey)
 	}
+}
+
+// fullPath returns a ledger's name as it holds in any folder.
+func fullPath(name string) string {
+	if storeScheme(name) != "" {
+		return name
+	}
+	if path, err := filepath.Abs(name); err == nil {
+		return path
+	}
+	return name
 }

@@ -117,3 +117,19 @@ func TestCountsAndSpansAsPeopleWriteThem(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+// Two accounts of one server are two servers.
+func TestAccountOf(t *testing.T) {
+	t.Parallel()
+	base := []string{"HOME=/h", "PATH=/bin", "TERM=x", "SSH_AUTH_SOCK=/tmp/1", "XDG_RUNTIME_DIR=/run/1"}
+	one := accountOf(append(base, "MASTODON_TOKEN=a", "api_key=k", "GIT_BASE_DIR=/a"))
+	if diff := cmp.Diff([]string{"", "GIT_BASE_DIR=/a", "MASTODON_TOKEN=a", "api_key=k"}, one); diff != "" {
+		t.Error(diff)
+	}
+	if got := accountOf(base); len(got) != 1 {
+		t.Errorf("%q", got)
+	}
+	if instanceOf("/d", accountOf([]string{"A_TOKEN=1"})...) == instanceOf("/d", accountOf([]string{"A_TOKEN=2"})...) {
+		t.Error("the same instance for two tokens")
+	}
+}

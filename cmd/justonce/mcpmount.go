@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -124,7 +123,6 @@ func (m *mounter) server(ctx context.Context, name string, s *catalog.Server) er
 	o.Tools, o.Decide, o.Logger = m.servers.tools(name), m.decide, m.log
 	h := &mcpproxy.HTTPOptions{ScopeHeader: s.ScopeHeader, SessionIdle: s.SessionIdle, MaxSessions: s.MaxSessions}
 	if s.URL != "" {
-		o.Instance = instanceOf("", s.URL)
 		if err := m.address(s, &o, h); err != nil {
 			return err
 		}
@@ -195,14 +193,6 @@ func (m *mounter) address(s *catalog.Server, o *mcpproxy.Options, h *mcpproxy.HT
 // program stands before a server that is started: once for each session of a
 // client, and once for what justonce asks it itself.
 func (m *mounter) program(s *catalog.Server, o *mcpproxy.Options, h *mcpproxy.HTTPOptions) error {
-	_, _, dir, err := launch(&catalog.Server{Dir: s.Dir}, m.cat.Secrets(), m.base)
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
-	if err != nil {
-		return err
-	}
-	o.Instance = instanceOf(dir, s.Command...)
 	options := func() (*mcpconn.ProcessOptions, error) {
 		command, env, dir, err := launch(s, m.cat.Secrets(), m.base)
 		if err != nil {

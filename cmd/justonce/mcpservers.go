@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -136,5 +137,31 @@ func instanceOf(dir string, command ...string) string {
 // decideCommand is how a person decides about an operation. Where are the flags
 // that say where it is.
 func decideCommand(where string) string {
-	return "justonce resolve %s happened|retry|cancel --reason …" + where
+	return `justonce resolve %s happened --reason "seen there"` + where +
+		" (if it did happen; in place of happened: retry, if it did not and is to be sent; cancel, if it did not and is to be left)"
 }
+
+// accountOf returns the variables by which the same command, started in the same
+// folder, works for somebody else or on something else: credentials, addresses
+// and places. Equal calls of two such servers are about different things.
+func accountOf(environ []string) []string {
+	vars := map[string]string{}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		if accountVar.MatchString(name) && !sessionVar.MatchString(name) {
+			vars[name] = value // the last one counts
+		}
+	}
+	list := []string{""}
+	for _, name := range sortedKeys(vars) {
+		list = append(list, name+"="+vars[name])
+	}
+	return list
+}
+
+var (
+	accountVar = regexp.MustCompile(`(?i)(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASS|ACCOUNT|PROFILE|URL|URI|DSN|HOST|DATABASE|DB|PROJECT|WORKSPACE|ORG|TENANT|REGION|ENDPOINT|DIR|FILE|PATH)$`)
+	// sessionVar are those that differ from one start to the next, or say nothing of
+	// what a server works on.
+	sessionVar = regexp.MustCompile(`(?i)^(PATH|LD_|DYLD_|XDG_|JUSTONCE_|NPM_|NODE_|GO|CARGO_|VSCODE_|SSH_|GIO_|GTK_|INFOPATH|MANPATH|.*_LIBRARY_PATH)`)
+)

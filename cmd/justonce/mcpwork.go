@@ -8,14 +8,13 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/mcpproxy"
-	"github.com/justonce-dev/justonce/sqlite"
 )
 
 // ownWork is a ledger whose operations of MCP servers are taken up only by who
 // runs the very server: one of the same name may run in another folder, where the
-// same call is about something else.
+// same call is about something else. What else the store can do passes through.
 type ownWork struct {
-	*sqlite.Store
+	justonce.Store
 
 	mu      sync.Mutex
 	servers map[string]workOf
@@ -28,7 +27,7 @@ type workOf struct {
 	shared          bool // declared tools are called in other scopes, too
 }
 
-func newOwnWork(store *sqlite.Store) *ownWork {
+func newOwnWork(store justonce.Store) *ownWork {
 	return &ownWork{Store: store, servers: map[string]workOf{}}
 }
 
@@ -63,10 +62,14 @@ func (w *ownWork) own(op *justonce.Operation) bool {
 		return true // no MCP server's, or one that the runner does not know either
 	case s.declared[op.Tool] && s.shared:
 		return true
-	case s.declared[op.Tool] || s.scope != "":
+	case s.declared[op.Tool]:
 		return op.Scope == s.scope
 	}
-	return op.Scope == s.instance || strings.HasPrefix(op.Scope, s.instance+"/")
+	scope := s.instance
+	if s.scope != "" {
+		scope += "/" + s.scope
+	}
+	return op.Scope == scope || strings.HasPrefix(op.Scope, scope+"/")
 }
 
 // Claim implements [justonce.Store].
@@ -77,4 +80,21 @@ func (w *ownWork) Claim(ctx context.Context, due justonce.Due, advance func(*jus
 		}
 		return advance(op, now)
 	})
+}
+
+// MayHave implements [justonce.Guesser]. A store that cannot tell leaves it to
+// Begin.
+func (w *ownWork) MayHave(ref justonce.Ref) bool {
+	g, ok := w.Store.(justonce.Guesser)
+	return ok && g.MayHave(ref)
+}
+
+// Listen implements [justonce.Notifier]. Of a store that tells nothing nothing is
+// heard.
+func (w *ownWork) Listen(ctx context.Context, changed func(justonce.Ref)) error {
+	if n, ok := w.Store.(justonce.Notifier); ok {
+		return n.Listen(ctx, changed)
+	}
+	<-ctx.Done()
+	return nil
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/gateway"
-	"github.com/justonce-dev/justonce/sqlite"
 )
 
 const defaultURL = "http://127.0.0.1:7411"
@@ -19,10 +17,10 @@ type remote struct {
 }
 
 // ledger are the flags of commands that read and decide, which works with the
-// ledger's file, too: they need to know nothing about tools.
+// ledger itself, too: they need to know nothing about tools.
 type ledger struct {
 	remote
-	Store string `help:"Open this SQLite ledger directly instead, when no gateway runs." env:"JUSTONCE_LEDGER" placeholder:"FILE"`
+	Store string `help:"Open this ledger directly instead: a SQLite file, or a URL such as postgres://user@host/database." env:"JUSTONCE_LEDGER" placeholder:"STORE"`
 }
 
 // open returns the service and what to call when done with it.
@@ -31,10 +29,7 @@ func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
 		svc, err := l.remote.open()
 		return svc, func() {}, err
 	}
-	if _, err := os.Stat(l.Store); err != nil {
-		return nil, nil, hint(err, "--store wants the file of a ledger: justonce.db of 'justonce serve', or what 'justonce mcp --where' prints")
-	}
-	st, err := sqlite.Open(ctx, l.Store, nil)
+	st, err := openExistingStore(ctx, l.Store)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -43,7 +38,10 @@ func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
 		st.Close()
 		return nil, nil, err
 	}
-	return run, func() { st.Close() }, nil
+	return run, func() {
+		run.Shutdown(ctx) // nothing is under way; it may still listen
+		st.Close()
+	}, nil
 }
 
 func (r *remote) open() (*reaching, error) {
@@ -64,7 +62,7 @@ type reaching struct {
 func (r *reaching) hint(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
-		return hint(err, "nobody listens at %s: start 'justonce serve', or name the gateway with --url or JUSTONCE_URL", r.url)
+		return hint(err, "nobody listens at %s: start 'justonce serve', or name the gateway with --url or JUSTONCE_URL; calls of 'justonce mcp' are in a file: --store \"$(justonce mcp --where)\"", r.url)
 	}
 	return err
 }

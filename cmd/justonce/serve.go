@@ -19,7 +19,6 @@ import (
 	"github.com/justonce-dev/justonce/catalog"
 	"github.com/justonce-dev/justonce/gateway"
 	"github.com/justonce-dev/justonce/sandbox"
-	"github.com/justonce-dev/justonce/sqlite"
 )
 
 type serveCmd struct {
@@ -27,7 +26,7 @@ type serveCmd struct {
 	servers *mcpServers
 
 	Config        string         `help:"The catalog. Defaults to justonce.yaml if it is there; empty for none." default:"justonce.yaml" env:"JUSTONCE_CONFIG" placeholder:"FILE"`
-	Store         string         `help:"The ledger, a SQLite file. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"FILE"`
+	Store         string         `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"STORE"`
 	Listen        string         `help:"The gateway's address; loopback only. Defaults to 127.0.0.1:7411." env:"JUSTONCE_LISTEN" placeholder:"ADDR"`
 	Sandbox       string         `help:"on: start the sandbox provider. off: none. A URL: use that one. Defaults to on if no catalog declares tools." env:"JUSTONCE_SANDBOX" placeholder:"on|off|URL"`
 	SandboxListen string         `help:"The sandbox's address. Defaults to 127.0.0.1:7412." env:"JUSTONCE_SANDBOX_LISTEN" placeholder:"ADDR"`
@@ -44,12 +43,14 @@ type serveCmd struct {
 func (*serveCmd) Help() string {
 	return `Without arguments: a ledger in ./justonce.db, the gateway on 127.0.0.1:7411, and a
 sandbox provider with payment, ticket, mail, post and job tools to try it with, whose
-effects are kept beside the ledger (justonce.db.sandbox.jsonl).
+effects are kept beside the ledger (justonce.db.sandbox.jsonl; with a ledger that is
+no file in ./justonce.sandbox.jsonl). Any number of gateways share a ledger in PostgreSQL.
 Every flag has an environment variable and a key in justonce.yaml.
 
 Examples:
   justonce serve
   justonce serve --config examples/stripe.yaml
+  justonce serve --store postgres://justonce@db.internal/justonce    password: PGPASSWORD
   justonce serve --sandbox http://127.0.0.1:7412     with a sandbox of its own process`
 }
 
@@ -70,13 +71,16 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return err
 	}
-	path, err := cat.Secrets().Expand(ctx, c.Store)
+	name, err := cat.Secrets().Expand(ctx, c.Store)
 	if err != nil {
 		return err
 	}
-	store, err := sqlite.Open(ctx, path, &sqlite.Options{Logger: log})
+	store, err := openStore(ctx, name, log)
 	if err != nil {
-		return hint(err, "--store names the ledger's file; it is %s now", c.Store)
+		return err
+	}
+	if storeScheme(name) != "" {
+		c.Store = shownStore(name)
 	}
 	metrics := gateway.NewMetrics()
 	work := newOwnWork(store)
@@ -110,7 +114,7 @@ func (c *serveCmd) Run(ctx context.Context, o *output) error {
 		o.stop() // a second signal ends the process at once
 		log.Info("stopping; attempts under way have 30s to end, a second signal ends them at once")
 	})
-	return errors.Join(c.serve(ctx, o, runner, server, m.mounts, ln, path+".sandbox.jsonl"), store.Close())
+	return errors.Join(c.serve(ctx, o, runner, server, m.mounts, ln, sandboxJournal(name)), store.Close())
 }
 
 // serve runs everything until ctx ends, and then stops it in order: requests,

@@ -142,7 +142,7 @@ func (c *serveCmd) fill(cat *catalog.Catalog) error {
 	refuse("result-limit", c.ResultLimit != nil && *c.ResultLimit < 1, "be more than nothing")
 	refuse("cache-bytes", c.CacheBytes != nil && *c.CacheBytes == 0, "not be 0; a negative size turns the cache off")
 	refuse("poll", c.Poll != nil && *c.Poll <= 0, "be more than nothing")
-	text("store", &c.Store, "justonce.db")
+	text("store", &c.Store, defaultStore)
 	text("listen", &c.Listen, "127.0.0.1:7411")
 	text("sandbox", &c.Sandbox, "")
 	text("sandbox-listen", &c.SandboxListen, "127.0.0.1:7412")

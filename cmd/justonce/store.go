@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/postgres"
+	"github.com/justonce-dev/justonce/redis"
+	"github.com/justonce-dev/justonce/sqlite"
+)
+
+// defaultStore is the ledger of serve where none is named.
+const defaultStore = "justonce.db"
+
+// storeScheme returns the scheme of a ledger that is named by a URL, and "" for
+// that of a SQLite file.
+func storeScheme(name string) string {
+	scheme, _, ok := strings.Cut(name, "://")
+	if !ok {
+		return ""
+	}
+	return scheme
+}
+
+// checkStore refuses names that are neither a file's nor a URL that we know.
+// What it says repeats nothing that could be a password.
+func checkStore(name string) error {
+	bad := func(format string, a ...any) error {
+		return &usageError{hint(fmt.Errorf(format, a...), "--store wants the path of a file, or a URL such as postgres://user@host/database or redis://host:6379/0")}
+	}
+	switch scheme := storeScheme(name); scheme {
+	case "":
+		if strings.Contains(name, "dbname=") || strings.Contains(name, "host=") {
+			return bad("the ledger is named by keywords and values")
+		}
+		return nil
+	case "postgres", "postgresql", "redis", "rediss", "valkey", "valkeys":
+		if _, ok := shownURL(name); !ok {
+			return bad("the ledger's URL cannot be read; in a password %%, /, ?, # and @ are written %%25, %%2F, %%3F, %%23 and %%40")
+		}
+		return nil
+	default:
+		return bad("no ledger is kept in %s://", scheme)
+	}
+}
+
+// shownStore is name as people and logs may see it: of a URL what says where the
+// ledger is, never a user or password.
+func shownStore(name string) string {
+	if storeScheme(name) == "" {
+		return name
+	}
+	shown, _ := shownURL(name)
+	return shown
+}
+
+func shownURL(name string) (shown string, ok bool) {
+	u, err := url.Parse(name)
+	// An @ behind the host says that what looks like one is part of a password.
+	if err != nil || strings.Contains(u.EscapedPath()+u.RawQuery+u.Fragment, "@") {
+		return storeScheme(name) + "://…", false
+	}
+	where := url.Values{}
+	for name, values := range u.Query() {
+		if slices.Contains(whereParameters, name) {
+			where[name] = values
+		}
+	}
+	shown = u.Scheme + "://" + u.Host + u.EscapedPath()
+	if len(where) > 0 {
+		shown += "?" + where.Encode()
+	}
+	return shown, true
+}
+
+// whereParameters are those of a URL that say where a ledger is.
+var whereParameters = []string{"host", "port", "addr", "db", "master_set", "prefix"}
+
+// openStore opens the ledger that name names, creating it if need be. The caller
+// closes it.
+func openStore(ctx context.Context, name string, log *slog.Logger) (justonce.Store, error) {
+	return open(ctx, name, log, false)
+}
+
+// openExistingStore is openStore for commands that only look after a ledger: it
+// creates none.
+func openExistingStore(ctx context.Context, name string) (justonce.Store, error) {
+	return open(ctx, name, nil, true)
+}
+
+func open(ctx context.Context, name string, log *slog.Logger, existing bool) (justonce.Store, error) {
+	if err := checkStore(name); err != nil {
+		return nil, err
+	}
+	switch storeScheme(name) {
+	case "postgres", "postgresql":
+		store, err := postgres.Open(ctx, name, &postgres.Options{Logger: log, Existing: existing})
+		if err != nil {
+			return nil, storeError(err, name)
+		}
+		return store, nil
+	case "redis", "rediss", "valkey", "valkeys":
+		store, err := redis.Open(ctx, name, &redis.Options{Logger: log})
+		if err != nil {
+			return nil, storeError(err, name)
+		}
+		return store, nil
+	default:
+		if existing {
+			if _, err := os.Stat(name); err != nil {
+				return nil, hint(err, "--store wants a ledger that is there: the file of 'justonce serve' (justonce.db), what 'justonce mcp --where' prints, or a URL")
+			}
+		}
+		store, err := sqlite.Open(ctx, name, &sqlite.Options{Logger: log})
+		if err != nil {
+			return nil, storeError(err, name)
+		}
+		return store, nil
+	}
+}
+
+// migrateStore brings a ledger to this program's schema and returns the versions
+// it had and has; from is 0 where there was none.
+func migrateStore(ctx context.Context, name string) (from, to int, err error) {
+	if err := checkStore(name); err != nil {
+		return 0, 0, err
+	}
+	switch storeScheme(name) {
+	case "postgres", "postgresql":
+		from, err = postgres.Migrate(ctx, name, nil)
+		to = postgres.SchemaVersion
+	case "redis", "rediss", "valkey", "valkeys":
+		return 0, 0, &usageError{hint(errors.New("a ledger in Redis has no schema"), "nothing is to be done")}
+	default:
+		from, err = sqlite.Migrate(ctx, name)
+		to = sqlite.SchemaVersion
+	}
+	if err != nil {
+		return from, to, storeError(err, name)
+	}
+	return from, to, nil
+}
+
+// storeError says which ledger could not be opened, and what to do.
+func storeError(err error, name string) error {
+	var op *net.OpError
+	switch {
+	case storeScheme(name) == "":
+		return hint(err, "--store names the ledger: a file or a URL; it is %s now", name)
+	case errors.As(err, &op) && op.Op == "dial":
+		return hint(err, "nobody answers for %s: start the server there, or name another ledger with --store", shownStore(name))
+	}
+	return hint(err, "the ledger is %s; --store names another", shownStore(name))
+}
+
+// sandboxJournal is where the sandbox of a ledger keeps its effects: beside a
+// file, and for a ledger elsewhere in the working directory.
+func sandboxJournal(store string) string {
+	if storeScheme(store) != "" {
+		return "justonce.sandbox.jsonl"
+	}
+	return store + ".sandbox.jsonl"
+}
