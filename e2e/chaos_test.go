@@ -26,15 +26,17 @@ var (
 const chaosClients = 64
 
 // chaos is one run: clients that time out and retry, a provider that loses
-// answers, a gateway that is killed.
+// answers, gateways that are killed.
 type chaos struct {
 	t        *testing.T
-	gateway  string
+	gateways []string // of one ledger; clients call any of them
+	intents  int
 	sandbox  sandbox.Client
 	started  atomic.Int64
 	answered atomic.Int64 // intents whose call the gateway answered with 200 or 202
 	requests atomic.Int64
 	down     atomic.Int64 // requests that got no answer
+	refused  atomic.Int64 // requests that were refused since the ledger was down
 
 	mu   sync.Mutex
 	keys map[string]intent // by the key that the gateway named
@@ -108,8 +110,7 @@ func TestChaos(t *testing.T) {
 	start(t, "http://"+provider+"/effects/count", binary, "sandbox", "--listen", provider, "--journal", filepath.Join(dir, "effects.jsonl"))
 	g := start(t, "http://"+gateway+"/readyz", binary, "serve", "--config", "testdata/chaos.yaml",
 		"--store", filepath.Join(dir, "justonce.db"), "--listen", gateway, "--sandbox", "http://"+provider)
-	c := &chaos{t: t, gateway: "http://" + gateway, keys: map[string]intent{},
-		sandbox: sandbox.Client{URL: "http://" + provider, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}}
+	c := newChaos(t, *chaosOperations, "http://"+provider, "http://"+gateway)
 	c.arm()
 
 	var clients sync.WaitGroup
@@ -141,6 +142,11 @@ func TestChaos(t *testing.T) {
 	c.count()
 }
 
+func newChaos(t *testing.T, intents int, provider string, gateways ...string) *chaos {
+	return &chaos{t: t, gateways: gateways, intents: intents, keys: map[string]intent{},
+		sandbox: sandbox.Client{URL: provider, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}}
+}
+
 // arm makes the provider unreliable in every way it can.
 func (c *chaos) arm() {
 	c.t.Helper()
@@ -168,7 +174,7 @@ func (c *chaos) arm() {
 func (c *chaos) client(rng *rand.Rand) {
 	for {
 		n := int(c.started.Add(1))
-		if n > *chaosOperations {
+		if n > c.intents {
 			return
 		}
 		c.insist(newIntent(n, rng), rng)
@@ -189,17 +195,13 @@ func (c *chaos) insist(in intent, rng *rand.Rand) {
 		}
 		header = append(header, "Prefer", fmt.Sprintf("wait=%d", rng.IntN(3)))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50+rng.IntN(3000))*time.Millisecond)
-		v, err := request(ctx, http.MethodPost, c.gateway+"/v1/tool-calls",
+		v, err := request(ctx, http.MethodPost, c.gateways[rng.IntN(len(c.gateways))]+"/v1/tool-calls",
 			fmt.Sprintf(`{"name":%q,"arguments":%s}`, in.service, in.arguments()), header...)
 		c.requests.Add(1)
 		switch {
 		case err != nil:
 			c.down.Add(1)
-			// Without this a dead gateway is hammered; ctx is the pause.
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Duration(rng.IntN(100)) * time.Millisecond):
-			}
+			pause(ctx, rng)
 		case v.Status == http.StatusOK || v.Status == http.StatusAccepted:
 			c.mu.Lock()
 			if other, ok := c.keys[v.Key]; ok && other != in {
@@ -209,6 +211,8 @@ func (c *chaos) insist(in intent, rng *rand.Rand) {
 			c.mu.Unlock()
 			ended = v.State == "succeeded" || v.State == "failed" || v.State == "review"
 		case v.Status == http.StatusServiceUnavailable:
+			c.refused.Add(1)
+			pause(ctx, rng)
 		default:
 			c.t.Errorf("%+v: %d %s", in, v.Status, v.raw)
 			ended = true
@@ -218,12 +222,20 @@ func (c *chaos) insist(in intent, rng *rand.Rand) {
 	c.answered.Add(1)
 }
 
+// pause keeps a gateway that is down from being hammered.
+func pause(ctx context.Context, rng *rand.Rand) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(rng.IntN(100)) * time.Millisecond):
+	}
+}
+
 // operations reads the whole ledger through the list.
 func (c *chaos) operations(query string) []view {
 	c.t.Helper()
 	var all []view
 	for cursor := ""; ; {
-		v := mustRequest(c.t, http.MethodGet, c.gateway+"/v1/tool-calls?limit=1000&cursor="+url.QueryEscape(cursor)+query, "")
+		v := mustRequest(c.t, http.MethodGet, c.gateways[0]+"/v1/tool-calls?limit=1000&cursor="+url.QueryEscape(cursor)+query, "")
 		var page struct {
 			Operations []view
 			Next       string
@@ -301,6 +313,6 @@ func (c *chaos) count() {
 			t.Errorf("%s happened %d times", name, n)
 		}
 	}
-	t.Logf("%d intents, %d requests of which %d got no answer, %d operations, %d effects, %d duplicates; %v",
-		*chaosOperations, c.requests.Load(), c.down.Load(), len(recorded), len(effects), duplicates, states)
+	t.Logf("%d intents, %d requests of which %d got no answer and %d were refused, %d operations, %d effects, %d duplicates; %v",
+		c.intents, c.requests.Load(), c.down.Load(), c.refused.Load(), len(recorded), len(effects), duplicates, states)
 }
