@@ -243,7 +243,7 @@ func (e *evidence) arrived(ctx context.Context) bool {
 		switch {
 		case gone && e.closes: // this goroutine keeps the connection from ending
 			return e.l.closedAfter(end)
-		case taken && old, e.closes && e.l.closedAfter(end):
+		case taken && old && !gone, e.closes && e.l.closedAfter(end):
 			return true
 		}
 		select {
