@@ -65,6 +65,21 @@ func TestListen(t *testing.T) {
 }
 
 // Listen connects again when its connection is lost.
+// A process that ends right after a change has told of it.
+func TestListenHearsOfTheLastChange(t *testing.T) {
+	t.Parallel()
+	s := openNew(t, redis.Options{})
+	other := open(t, server(t).URL(), &redis.Options{Prefix: s.Prefix()})
+	heard := listen(t, s)
+	op := begin(t, other, "k")
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if ref := <-heard; ref != op.Ref {
+		t.Errorf("heard of %v, want %v", ref, op.Ref)
+	}
+}
+
 func TestListenReconnects(t *testing.T) {
 	t.Parallel()
 	srv := start(t)

@@ -53,8 +53,17 @@ func (n *notifier) add(ref justonce.Ref) {
 	}
 }
 
-// run sends news until ctx ends.
+// lastNews is for how long Close tries to send what is left.
+const lastNews = time.Second
+
+// run sends news until ctx ends, and then what is left: a process may end just
+// after it made something pending.
 func (n *notifier) run(ctx context.Context) {
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastNews)
+		defer cancel()
+		n.flush(ctx)
+	}()
 	for {
 		select {
 		case <-ctx.Done():
@@ -66,13 +75,17 @@ func (n *notifier) run(ctx context.Context) {
 			return
 		case <-time.After(notifyEvery):
 		}
-		n.mu.Lock()
-		list := n.list
-		n.list = nil
-		n.mu.Unlock()
-		if err := n.send(ctx, list); err != nil && ctx.Err() == nil {
-			n.store.o.Logger.Warn("ledger: telling others of changes", "error", err)
-		}
+		n.flush(ctx)
+	}
+}
+
+func (n *notifier) flush(ctx context.Context) {
+	n.mu.Lock()
+	list := n.list
+	n.list = nil
+	n.mu.Unlock()
+	if err := n.send(ctx, list); err != nil && ctx.Err() == nil {
+		n.store.o.Logger.Warn("ledger: telling others of changes", "error", err)
 	}
 }
 
