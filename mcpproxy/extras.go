@@ -47,6 +47,9 @@ func (s *Server) amend(result json.RawMessage) json.RawMessage {
 		return result
 	}
 	s.learn(tools)
+	if next := jsonrpc.Get(result, "nextCursor"); next == nil || string(next) == "null" {
+		s.compare()
+	}
 	if s.o.NoExtras {
 		return result
 	}

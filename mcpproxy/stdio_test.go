@@ -3,6 +3,7 @@ package mcpproxy_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -277,4 +278,35 @@ func TestCancelCrossesAnswer(t *testing.T) {
 	if m := c.call("send", `{"to":"a"}`); !replayed(m) || up.count("send") != 1 {
 		t.Errorf("%d executions: %s", up.count("send"), m.Raw)
 	}
+}
+
+// A declaration that fits no tool of the server is told of.
+func TestDeclaredToolIsMissing(t *testing.T) {
+	t.Parallel()
+	var out syncBuffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	s := set(t, &upstream{}, mcpproxy.Options{Logger: log}, func(late *lateCaller) []*justonce.Tool {
+		return []*justonce.Tool{{Name: "u/sned", Connector: plain(t, "sned", late)}, {Name: "u/send", Connector: plain(t, "send", late)}}
+	})
+	s.open(t).request("tools/list", `{}`)
+	if got := out.String(); strings.Count(got, "does not have") != 1 || !strings.Contains(got, "tool=sned it_has=[send]") {
+		t.Error(got)
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

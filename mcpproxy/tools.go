@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"regexp"
+	"slices"
 	"sync"
 
 	justonce "github.com/justonce-dev/justonce"
@@ -38,6 +40,8 @@ type toolbox struct {
 	specs map[string]*spec
 	hints map[string]hints
 	own   map[string]bool // names of ours that the server has itself
+	named map[string]bool // what the server's lists named so far
+	told  bool            // of declared tools that it does not have
 }
 
 const maxTools = 10_000
@@ -106,8 +110,14 @@ func (s *Server) learn(tools []json.RawMessage) {
 	b := &s.tools
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.named == nil {
+		b.named = map[string]bool{}
+	}
 	for _, t := range tools {
 		name := jsonrpc.String(t, "name")
+		if len(b.named) < maxTools {
+			b.named[name] = true
+		}
 		if name == toolStatus || name == toolWait {
 			if b.own == nil {
 				b.own = map[string]bool{}
@@ -127,6 +137,23 @@ func (s *Server) learn(tools []json.RawMessage) {
 
 // hashedName is how names look that the runner does not take: see ledgerName.
 var hashedName = regexp.MustCompile(`^tool-[0-9a-f]{16}$`)
+
+// compare tells once of declared tools that the server's list, which is complete
+// now, does not have: a misspelt declaration protects nothing.
+func (s *Server) compare() {
+	b := &s.tools
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.told || s.native {
+		return
+	}
+	b.told = true
+	for _, name := range slices.Sorted(maps.Keys(b.specs)) {
+		if b.specs[name].declared && !b.named[name] {
+			s.log.Warn("the catalog declares a tool that the server does not have; is it misspelt?", "tool", name, "it_has", slices.Sorted(maps.Keys(b.named)))
+		}
+	}
+}
 
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 
