@@ -122,8 +122,9 @@ func (k *kills) connect(ctx context.Context) bool {
 	}
 	c := startStdio(k.t, k.front)
 	_, err := c.initialize(ctx)
+	failed := (*rpcFailure)(nil)
 	switch {
-	case errors.Is(err, errConnectionLost): // an old death met the new server
+	case errors.Is(err, errConnectionLost), errors.As(err, &failed): // an old death met the new server
 		c.kill()
 		return false
 	case err != nil:
