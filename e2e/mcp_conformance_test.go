@@ -122,7 +122,6 @@ func TestMCPConformance(t *testing.T) {
 					t.Errorf("direct: %s", f)
 				}
 			}
-			proxied(t)
 			through := conformance(t, test.cli, mounted(t, url), test.args...)
 			if diff := cmp.Diff(direct.checks, through.checks); diff != "" {
 				t.Errorf("(-direct +through justonce):\n%s", diff)

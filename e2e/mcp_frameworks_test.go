@@ -150,7 +150,6 @@ func TestMCPFrameworks(t *testing.T) {
 					if tickets < 2 || tickets != got.Calls {
 						t.Errorf("direct: %d tickets of %d calls, want one for each of 2", tickets, got.Calls)
 					}
-					proxied(t)
 					got, tickets = run(t, func(s *ticketServer) []string {
 						if transport == "http" {
 							return []string{"--url", mounted(t, s.serve(t))}

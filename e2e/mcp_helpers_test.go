@@ -9,18 +9,6 @@ import (
 	"testing"
 )
 
-// mcpReady says that this build has justonce mcp and mounts servers; what needs
-// neither runs all the same.
-const mcpReady = true
-
-// proxied is called by what goes through justonce.
-func proxied(t testing.TB) {
-	t.Helper()
-	if !mcpReady {
-		t.Skip("justonce has no MCP proxy yet")
-	}
-}
-
 // A command starts a program with more environment.
 type command struct {
 	args []string

@@ -193,7 +193,6 @@ func TestMCPKills(t *testing.T) {
 	for name, open := range effectServers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			proxied(t)
 			server, dir := open(t), t.TempDir()
 			store := filepath.Join(dir, "justonce.db")
 			k := newKills(t, server, seed, func(c command) command {

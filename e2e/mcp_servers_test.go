@@ -53,7 +53,6 @@ func TestMCPServers_ListsUnchanged(t *testing.T) {
 			if diff := cmp.Diff(direct, lists(t, c)); diff != "" {
 				t.Fatalf("the server itself answers differently (-first +second):\n%s", diff)
 			}
-			proxied(t)
 			got := lists(t, c.through("--no-extras", "--store", filepath.Join(t.TempDir(), "justonce.db"), "--name", name))
 			if diff := cmp.Diff(direct, got); diff != "" {
 				t.Errorf("(-direct +through justonce):\n%s", diff)

@@ -24,8 +24,7 @@ type wire struct {
 	ended func()                 // told when the server has ended; nil: it is started again
 
 	starting sync.Mutex // one start at a time
-	tries    int
-	next     time.Time // not before
+	pace     pace
 
 	mu      sync.Mutex
 	several bool // clients have sent requests
@@ -125,23 +124,12 @@ func (w *wire) ask(ctx context.Context, f *flow, raw []byte, effect bool) *answe
 // callTool makes a call of the proxy's own, with what belongs to the protocol in
 // the meta of a client's.
 func (w *wire) callTool(ctx context.Context, c *mcpconn.ToolCall, meta json.RawMessage) mcpconn.Reply {
-	params := struct {
-		Meta      json.RawMessage `json:"_meta,omitempty"`
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}{Name: c.Name, Arguments: c.Arguments}
-	if meta != nil {
-		params.Meta = protocolMeta(meta)
-	}
-	b, err := json.Marshal(params)
-	if err != nil {
-		return mcpconn.Reply{Stage: mcpconn.Unsent, Cause: err}
-	}
+	params := toolParams(c, protocolMeta(meta))
 	w.mu.Lock()
 	w.seq++
-	id := json.RawMessage(`"dev.justonce/` + strconv.Itoa(w.seq) + `"`)
+	id := json.RawMessage(ownIDs + strconv.Itoa(w.seq) + `"`)
 	w.mu.Unlock()
-	return w.ask(ctx, nil, jsonrpc.Request(id, "tools/call", b), false).Reply
+	return w.ask(ctx, nil, jsonrpc.Request(id, "tools/call", params), false).Reply
 }
 
 // take removes a request.
@@ -213,24 +201,25 @@ func (w *wire) write(raw []byte) error {
 	return p.Write(raw)
 }
 
-// start starts the server: at once for the first time, then after 1s to 30s.
+// start starts the server unless it runs.
 func (w *wire) start() (Peer, error) {
 	w.starting.Lock()
 	defer w.starting.Unlock()
 	w.mu.Lock()
 	p, over, err := w.peer, w.over, w.err
 	w.mu.Unlock()
-	switch wait := time.Until(w.next); {
+	switch {
 	case p != nil:
 		return p, nil
 	case over:
 		return nil, errOver
-	case wait > 0:
-		return nil, fmt.Errorf("the server keeps ending (%w); it is started again in %s", err, wait.Round(time.Second/10))
+	}
+	if err := w.pace.wait(err); err != nil {
+		return nil, err
 	}
 	p, err = w.h.o.Start(w.fromServer)
 	if err != nil {
-		w.later(err)
+		w.later(err, 0)
 		return nil, err
 	}
 	w.mu.Lock()
@@ -247,12 +236,10 @@ func (w *wire) start() (Peer, error) {
 	return p, nil
 }
 
-// later puts off the next start. starting is locked.
-func (w *wire) later(err error) {
-	if w.tries > 0 {
-		w.next = time.Now().Add(min(time.Second<<min(w.tries-1, 5), 30*time.Second))
-	}
-	w.tries++
+// later puts off the next start of a server that ended, or did not start, after
+// it had lived. starting is locked.
+func (w *wire) later(err error, lived time.Duration) {
+	w.pace.failed(lived)
 	w.mu.Lock()
 	w.err = err
 	w.mu.Unlock()
@@ -266,10 +253,7 @@ func (w *wire) watch(p Peer, began time.Time) {
 		err = errors.New("the server has ended")
 	}
 	w.starting.Lock()
-	if time.Since(began) > 10*time.Second {
-		w.tries = 0
-	}
-	w.later(err)
+	w.later(err, time.Since(began))
 	w.starting.Unlock()
 	w.mu.Lock()
 	w.peer = nil

@@ -62,15 +62,11 @@ func (s *Server) effect(ctx context.Context, in *inbound, c carrier) (*turn, jso
 		return nil, nil
 	}
 	meta := jsonrpc.Get(m.Params, "_meta")
-	twice := jsonrpc.Ambiguous(m.Params)
-	if twice == "" {
-		twice = jsonrpc.Duplicate(meta)
-	}
-	if other := misspelt(m.Raw, "params"); other != "" || misspelt(m.Params, "name", "arguments", "_meta") != "" {
-		return nil, jsonrpc.ErrorObject(jsonrpc.CodeInvalidParams, "a member of the call differs from what it should be in case only; nothing was sent", nil)
-	}
-	if twice != "" {
+	if twice := cmp.Or(jsonrpc.Ambiguous(m.Params), jsonrpc.Duplicate(meta)); twice != "" {
 		return nil, jsonrpc.ErrorObject(jsonrpc.CodeInvalidParams, fmt.Sprintf("the params have the member %q twice; nothing was sent", twice), nil)
+	}
+	if misspelt(m.Raw, "params") || misspelt(m.Params, "name", "arguments", "_meta") {
+		return nil, jsonrpc.ErrorObject(jsonrpc.CodeInvalidParams, "a member of the call differs from what it should be in case only; nothing was sent", nil)
 	}
 	tool := jsonrpc.String(m.Params, "name")
 	if tool == "" || s.harmless(tool) {
@@ -103,16 +99,14 @@ func (s *Server) effect(ctx context.Context, in *inbound, c carrier) (*turn, jso
 	return t, nil
 }
 
-// misspelt returns a member of an object that is one of names but for its case: to
-// some readers it is the same.
-func misspelt(object json.RawMessage, names ...string) (found string) {
+// misspelt reports whether an object has a member that is one of names but for its
+// case: to some readers it is the same.
+func misspelt(object json.RawMessage, names ...string) (found bool) {
 	jsonrpc.Members(object, func(name string, _ json.RawMessage) bool {
 		for _, n := range names {
-			if name != n && strings.EqualFold(name, n) {
-				found = name
-			}
+			found = found || name != n && strings.EqualFold(name, n)
 		}
-		return found == ""
+		return !found
 	})
 	return found
 }

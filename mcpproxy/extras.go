@@ -47,28 +47,22 @@ func (s *Server) amend(result json.RawMessage) json.RawMessage {
 		return result
 	}
 	s.learn(tools)
-	if next := jsonrpc.Get(result, "nextCursor"); next == nil || string(next) == "null" {
+	next := jsonrpc.Get(result, "nextCursor")
+	last := next == nil || string(next) == "null"
+	if last {
 		s.compare()
 	}
 	if s.o.NoExtras {
 		return result
 	}
-	for _, t := range tools {
-		name := jsonrpc.String(t, "name")
-		if !s.o.Tools[name].Repeat || jsonrpc.Get(t, "inputSchema", "properties", argRepeat) != nil {
+	for i, t := range tools {
+		if !s.o.Tools[jsonrpc.String(t, "name")].Repeat || jsonrpc.Get(t, "inputSchema", "properties", argRepeat) != nil {
 			continue
 		}
-		amended := jsonrpc.Set(t, repeatSchema, "inputSchema", "properties", argRepeat)
-		// The element is a view of list: replace it where it stands.
-		result = jsonrpc.Replace(result, t, amended)
-		return s.amend(result) // views have moved
+		list = jsonrpc.Replace(list, jsonrpc.Elements(list)[i], jsonrpc.Set(t, repeatSchema, "inputSchema", "properties", argRepeat))
 	}
-	if next := jsonrpc.Get(result, "nextCursor"); s.o.NoTools || next != nil && string(next) != "null" {
-		return result // once, on the last page
-	}
-	list = jsonrpc.Get(result, "tools")
 	for _, name := range []string{toolStatus, toolWait} {
-		if s.has(name) {
+		if last && s.has(name) { // once, on the last page
 			list = jsonrpc.Append(list, ownTools[name])
 		}
 	}

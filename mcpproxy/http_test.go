@@ -370,3 +370,20 @@ func TestHandler_Options(t *testing.T) {
 		}
 	}
 }
+
+// Headers that differ from one request to the next tell no clients apart.
+func TestHTTP_HeadersOfTheCall(t *testing.T) {
+	t.Parallel()
+	up := newWeb(t, &web{on: func(w http.ResponseWriter, r *http.Request, m *jsonrpc.Message, n int) {
+		panic(http.ErrAbortHandler) // it stays unknown
+	}})
+	m := mount(t, set(t, &upstream{}, mcpproxy.Options{}, nil), &mcpproxy.HTTPOptions{URL: up.URL})
+	for i, h := range [][]string{nil, {"Idempotency-Key", "a"}, {"X-Idempotency-Key", "b"}, {"Mcp-Param-User", "c"}, {"Sec-Fetch-User", "?1"}} {
+		if a := m.post(t, client(t), "send", `{}`, h...); state(a.msg) != "review" {
+			t.Errorf("%d: %s", i, a.body)
+		}
+	}
+	if n := up.count("send"); n != 1 {
+		t.Errorf("%d executions, want 1", n)
+	}
+}

@@ -90,6 +90,9 @@ func loopbackName(name string) bool {
 // credential matches names of headers by which a client may say who it is.
 var credential = regexp.MustCompile(`(?i)^(Cookie|.*(Auth|Authorization|Key|Token|Secret|Password|Credential|Credentials|User|Account|Tenant))$`)
 
+// ofTheCall matches names that look so and belong to one request.
+var ofTheCall = regexp.MustCompile(`(?i)^(Mcp-.*|Sec-.*|(X-)?Idempotency-Key)$`)
+
 // scope returns within which the derived keys of a client's calls match. It
 // tells nothing of the credentials. What the server may tell clients by, beside
 // its own ways of saying so, counts: the path below the mount and the query, too.
@@ -99,7 +102,7 @@ func (h *Handler) scope(r *http.Request) string {
 		parts = append(parts, r.Header.Values(name)...)
 	} else {
 		for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-			if credential.MatchString(name) {
+			if credential.MatchString(name) && !ofTheCall.MatchString(name) {
 				parts = append(append(parts, name), r.Header[name]...)
 			}
 		}

@@ -34,8 +34,7 @@ type relay struct {
 	calls   sync.WaitGroup
 
 	starting sync.Mutex // one start at a time
-	tries    int
-	next     time.Time // not before
+	pace     pace
 
 	mu      sync.Mutex
 	peer    Peer

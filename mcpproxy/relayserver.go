@@ -50,8 +50,8 @@ func (r *relay) fromServer(start int, line []byte) {
 	r.toClient(line)
 }
 
-// batchFromServer passes several messages on in one line, unless the answer to an
-// intercepted request is among them: then one by one.
+// batchFromServer passes several messages on in one line, unless the answer to a
+// request that came by itself is among them: then one by one.
 func (r *relay) batchFromServer(start int, line []byte) {
 	list := jsonrpc.Elements(line)
 	apart := false
@@ -59,7 +59,7 @@ func (r *relay) batchFromServer(start int, line []byte) {
 		if m, err := jsonrpc.Parse(e); err == nil && m.IsResponse() {
 			r.mu.Lock()
 			p := r.pending[m.IDKey()]
-			apart = apart || p != nil && (p.reply != nil || p.method != "")
+			apart = apart || p != nil
 			r.mu.Unlock()
 		}
 	}
@@ -136,33 +136,36 @@ var errNoGreeting = errors.New("no client has shaken hands with the server yet")
 
 // CallTool implements [mcpconn.Caller] for calls that no client makes.
 func (r *relay) CallTool(ctx context.Context, c *mcpconn.ToolCall) mcpconn.Reply {
-	params := struct {
-		Meta      json.RawMessage `json:"_meta,omitempty"`
-		Name      string          `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}{Name: c.Name, Arguments: c.Arguments}
 	r.mu.Lock()
-	params.Meta = r.modern
-	greeted := r.ready != nil || r.modern != nil
+	meta, greeted := r.modern, r.ready != nil || r.modern != nil
 	r.mu.Unlock()
 	if !greeted {
 		return mcpconn.Reply{Stage: mcpconn.Unsent, Cause: errNoGreeting}
 	}
 	if a := c.Attempt; a != nil {
-		key, _ := json.Marshal(a.Key)
-		params.Meta = jsonrpc.Set(params.Meta, key, metaKey)
-	}
-	b, err := json.Marshal(params)
-	if err != nil {
-		return mcpconn.Reply{Stage: mcpconn.Unsent, Cause: err}
+		key, _ := json.Marshal(a.Key) // of a string never fails
+		meta = jsonrpc.Set(meta, key, metaKey)
 	}
 	id := r.ownID()
-	return r.ask(ctx, id, "tools/call", jsonrpc.Request(id, "tools/call", b), r.toServer)
+	return r.ask(ctx, id, "tools/call", jsonrpc.Request(id, "tools/call", toolParams(c, meta)), r.toServer)
+}
+
+// toolParams returns the params of a call of the proxy's own; meta may be nil.
+func toolParams(c *mcpconn.ToolCall, meta json.RawMessage) json.RawMessage {
+	name, _ := json.Marshal(c.Name) // of a string never fails
+	params := jsonrpc.Set(jsonrpc.Set(nil, name, "name"), c.Arguments, "arguments")
+	if meta != nil {
+		params = jsonrpc.Set(params, meta, "_meta")
+	}
+	return params
 }
 
 // protocolMeta returns the members of a request's _meta that belong to the
-// protocol and not to the request.
+// protocol and not to the request; nil for none at all.
 func protocolMeta(meta json.RawMessage) json.RawMessage {
+	if meta == nil {
+		return nil
+	}
 	out := json.RawMessage("{}")
 	jsonrpc.Members(meta, func(name string, v json.RawMessage) bool {
 		if strings.HasPrefix(name, "io.modelcontextprotocol/") {

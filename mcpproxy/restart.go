@@ -20,7 +20,7 @@ func (r *relay) connect(ctx context.Context) error {
 	r.starting.Lock()
 	defer r.starting.Unlock()
 	r.mu.Lock()
-	p, closed := r.peer, r.err == io.EOF
+	p, why, closed := r.peer, r.err, r.err == io.EOF
 	hello, ready := r.hello, r.ready
 	r.mu.Unlock()
 	switch {
@@ -29,8 +29,8 @@ func (r *relay) connect(ctx context.Context) error {
 	case closed:
 		return errEnded
 	}
-	if wait := time.Until(r.next); wait > 0 {
-		return fmt.Errorf("the server keeps ending (%w); it is started again in %s", r.why(), wait.Round(time.Second/10))
+	if err := r.pace.wait(why); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	r.starts++
@@ -38,7 +38,7 @@ func (r *relay) connect(ctx context.Context) error {
 	r.mu.Unlock()
 	p, err := r.o.Start(func(line []byte) { r.fromServer(start, line) })
 	if err != nil {
-		r.later(err)
+		r.later(err, 0)
 		return err
 	}
 	r.mu.Lock()
@@ -47,13 +47,12 @@ func (r *relay) connect(ctx context.Context) error {
 		p.Close()
 		return errEnded
 	}
-	again := r.tries > 0 || r.err != nil
 	r.mu.Unlock()
 	began := time.Now()
-	if again && hello != nil {
+	if hello != nil { // a server took it before
 		if err := r.greet(ctx, p, hello, ready); err != nil {
 			p.Close()
-			r.later(err)
+			r.later(err, 0)
 			return err
 		}
 	}
@@ -64,18 +63,10 @@ func (r *relay) connect(ctx context.Context) error {
 	return nil
 }
 
-func (r *relay) why() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.err
-}
-
-// later puts off the next start: at once for the first time, then 1s to 30s.
-func (r *relay) later(err error) {
-	if r.tries > 0 {
-		r.next = time.Now().Add(min(time.Second<<min(r.tries-1, 5), 30*time.Second))
-	}
-	r.tries++
+// later puts off the next start of a server that ended, or did not start, after
+// it had lived. starting is locked.
+func (r *relay) later(err error, lived time.Duration) {
+	r.pace.failed(lived)
 	r.mu.Lock()
 	if r.err != io.EOF {
 		r.err = err
@@ -114,10 +105,7 @@ func (r *relay) watch(p Peer, began time.Time) {
 		err = fmt.Errorf("the server has ended")
 	}
 	r.starting.Lock()
-	if time.Since(began) > 10*time.Second {
-		r.tries = 0
-	}
-	r.later(err)
+	r.later(err, time.Since(began))
 	r.starting.Unlock()
 	r.mu.Lock()
 	if r.peer == p {

@@ -121,9 +121,9 @@ func TestCountsAndSpansAsPeopleWriteThem(t *testing.T) {
 // Two accounts of one server are two servers.
 func TestAccountOf(t *testing.T) {
 	t.Parallel()
-	base := []string{"HOME=/h", "PATH=/bin", "TERM=x", "SSH_AUTH_SOCK=/tmp/1", "XDG_RUNTIME_DIR=/run/1"}
-	one := accountOf(append(base, "MASTODON_TOKEN=a", "api_key=k", "GIT_BASE_DIR=/a"))
-	if diff := cmp.Diff([]string{"", "GIT_BASE_DIR=/a", "MASTODON_TOKEN=a", "api_key=k"}, one); diff != "" {
+	base := []string{"HOME=/h", "PATH=/bin", "TERM=x", "SSH_AUTH_SOCK=/tmp/1", "XDG_RUNTIME_DIR=/run/1", "KITTY_PUBLIC_KEY=1", "NODE_PATH=/n"}
+	one := accountOf(append(base, "MASTODON_TOKEN=a", "api_key=k", "GIT_BASE_DIR=/a", "GOOGLE_API_KEY=g"))
+	if diff := cmp.Diff([]string{"", "GIT_BASE_DIR=/a", "GOOGLE_API_KEY=g", "MASTODON_TOKEN=a", "api_key=k"}, one); diff != "" {
 		t.Error(diff)
 	}
 	if got := accountOf(base); len(got) != 1 {

@@ -163,5 +163,5 @@ var (
 	accountVar = regexp.MustCompile(`(?i)(^|_)(TOKEN|KEY|SECRET|PASSWORD|PASS|ACCOUNT|PROFILE|URL|URI|DSN|HOST|DATABASE|DB|PROJECT|WORKSPACE|ORG|TENANT|REGION|ENDPOINT|DIR|FILE|PATH)$`)
 	// sessionVar are those that differ from one start to the next, or say nothing of
 	// what a server works on.
-	sessionVar = regexp.MustCompile(`(?i)^(PATH|LD_|DYLD_|XDG_|JUSTONCE_|NPM_|NODE_|GO|CARGO_|VSCODE_|SSH_|GIO_|GTK_|INFOPATH|MANPATH|.*_LIBRARY_PATH)`)
+	sessionVar = regexp.MustCompile(`(?i)^(PATH|LD_.*|DYLD_.*|XDG_.*|JUSTONCE_.*|NPM_(CONFIG|PACKAGE|LIFECYCLE|NODE)_.*|NPM_EXECPATH|NODE_PATH|GO(PATH|ROOT|ENV)|CARGO_.*|VSCODE_.*|KITTY_.*|SSH_.*|GIO_.*|GTK_.*|INFOPATH|MANPATH|.*_LIBRARY_PATH)$`)
 )
