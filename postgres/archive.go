@@ -6,6 +6,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // beginIn records row in a transaction, or finds what it meets. What it meets
@@ -87,7 +88,7 @@ func (o *archived) read(v [][]byte) error {
 		h := hash(v[colIdent])
 		o.ident = &h
 	}
-	o.now = timeOf(int64At(v, columnCount+1), noTime)
+	o.now = packed.TimeOf(int64At(v, columnCount+1), packed.NoTime)
 	return nil
 }
 

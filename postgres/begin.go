@@ -29,9 +29,9 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 	if err != nil {
 		return nil, callError(ctx, "begin", err)
 	}
-	s.seen.add(r.hash)
+	s.seen.Add(r.hash)
 	if r.ident != nil {
-		s.seen.add(*r.ident)
+		s.seen.Add(*r.ident)
 	}
 	if a.Fresh {
 		op.Version = 1
@@ -42,8 +42,12 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 
 var errRestless = errors.New("the operations with its key and identity change too quickly")
 
+// begin goes straight to the writers with what it has never seen; any other
+// reads first, so that a replay does not wait for a commit. Either way the
+// database decides: a wrong answer of the filter costs a round trip, nothing
+// else.
 func (s *Store) begin(ctx context.Context, row *row) (*justonce.Arrival, error) {
-	look := s.seen.maybe(row.hash) || row.ident != nil && s.seen.maybe(*row.ident)
+	look := s.seen.MayHave(row.hash) || row.ident != nil && s.seen.MayHave(*row.ident)
 	for range tries {
 		if look {
 			r := newRequest(kindRead)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // Claim implements [justonce.Store]. Operations that have been due equally
@@ -146,14 +148,14 @@ func (c *claim) readOne(v [][]byte) error {
 			return err
 		}
 	}
-	args, err := argumentsIn(v[columnCount+1])
+	args, err := entries.Arguments(v[columnCount+1])
 	if err != nil {
 		return damaged(op.Key, err)
 	}
 	if args != nil {
 		op.Arguments = args
 	}
-	c.now = timeOf(int64At(v, columnCount+2), noTime)
+	c.now = packed.TimeOf(int64At(v, columnCount+2), packed.NoTime)
 	c.found = append(c.found, k)
 	return nil
 }

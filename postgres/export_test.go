@@ -4,6 +4,9 @@ import (
 	"context"
 	"testing"
 	"time"
+
+	"github.com/justonce-dev/justonce/internal/packed"
+	"github.com/justonce-dev/justonce/internal/recent"
 )
 
 // HoldConns takes all connections of s until the function returned is called.
@@ -65,23 +68,14 @@ func (s *Store) Horizon(full bool) time.Time {
 	}
 	s.horizon.mu.Unlock()
 	s.look(context.Background())
-	return timeOf(s.horizon.start(), noTime)
+	return packed.TimeOf(s.horizon.start(), packed.NoTime)
 }
 
 // HorizonSlack is how far behind the time the horizon stays.
 const HorizonSlack = horizonSlack
 
-// A Clock is what carries the database's time.
-type Clock struct{ clock }
-
-// Set takes a measurement.
-func (c *Clock) Set(sent, received, said time.Time) { c.set(sent, received, said) }
-
-// At returns what the clock shows at a local time.
-func (c *Clock) At(local time.Time) time.Time { return c.clock.at.Load().now(local) }
-
 // Forget empties what s remembers to have seen.
-func (s *Store) Forget() { s.seen = newSeen() }
+func (s *Store) Forget() { s.seen = recent.New() }
 
 // Schema returns the schema of s.
 func (s *Store) Schema() string { return s.o.Schema }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // A group turns the rows of many calls into the parameters of two statements.
@@ -105,7 +107,7 @@ func (a *array) watch(r *row) {
 	case r.state < stReview:
 		a.int64(r.due)
 	default:
-		a.int64(never)
+		a.int64(packed.Never)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // A horizon is a time before which nothing is due, as far as is known. Claims
@@ -68,7 +70,7 @@ func (s *Store) look(ctx context.Context) {
 	h.from = from // until the answer is there, and for good if it never is
 	h.mu.Unlock()
 
-	first := int64(never)
+	first := int64(packed.Never)
 	st := s.st.plain("horizon", `SELECT due FROM $schema.watch WHERE state < 5 AND due >= $1 ORDER BY due LIMIT 1`, oidInt8)
 	err := s.read(ctx, query{st, [][]byte{int64Param(from)}, func(v [][]byte) error { first = int64At(v, 0); return nil }})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 const (
@@ -46,7 +47,7 @@ func (s *Store) List(ctx context.Context, f justonce.Filter) (*justonce.Page, er
 		}
 		if len(page.Operations) == q.limit {
 			last := page.Operations[q.limit-1]
-			at, _ := nanos(last.CreatedAt, noTime)
+			at, _ := packed.Nanos(last.CreatedAt, packed.NoTime)
 			page.Next = cursor(at, last.Key)
 			return nil
 		}
@@ -71,18 +72,18 @@ type listQuery struct {
 }
 
 func newListQuery(f *justonce.Filter) (*listQuery, error) {
-	q := &listQuery{Filter: f, limit: min(f.Limit, maxLimit), since: noTime, until: never, at: never}
+	q := &listQuery{Filter: f, limit: min(f.Limit, maxLimit), since: packed.NoTime, until: packed.Never, at: packed.Never}
 	if q.limit <= 0 {
 		q.limit = defaultLimit
 	}
 	var err error
 	if !f.Since.IsZero() {
-		if q.since, err = nanos(f.Since, noTime); err != nil {
+		if q.since, err = packed.Nanos(f.Since, packed.NoTime); err != nil {
 			return nil, invalid("since", err.Error())
 		}
 	}
 	if !f.Until.IsZero() {
-		if q.until, err = nanos(f.Until, noTime); err != nil {
+		if q.until, err = packed.Nanos(f.Until, packed.NoTime); err != nil {
 			return nil, invalid("until", err.Error())
 		}
 		q.until--

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/news"
 )
 
 const (
@@ -73,7 +74,7 @@ func (s *Store) listen(ctx context.Context, changed func(justonce.Ref)) error {
 		cancel()
 		switch {
 		case err == nil:
-			refs, err := n.refs(note.Payload)
+			refs, err := news.Unpack(n.sender, note.Payload)
 			if err != nil {
 				s.o.Logger.Warn("ledger: listening for changes", "error", err)
 			}

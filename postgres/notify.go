@@ -3,13 +3,11 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/news"
 )
 
 const (
@@ -110,7 +108,7 @@ func (n *notifier) send(ctx context.Context, list []justonce.Ref) error {
 		// That nobody waits for the disk makes it short. News may get lost.
 		quick := query{statement: s.st.plain("quick", `SELECT set_config('synchronous_commit', 'off', true)`)}
 		tell := s.st.plain("notify", `SELECT pg_notify($1, unnest($2))::text`, oidText, oidTexts)
-		return c.exchange(ctx, quick, query{statement: tell, params: [][]byte{[]byte(n.channel), textsParam(n.payloads(list))}})
+		return c.exchange(ctx, quick, query{statement: tell, params: [][]byte{[]byte(n.channel), textsParam(news.Pack(n.sender, list, mostPayload))}})
 	})
 }
 
@@ -138,49 +136,3 @@ func (n *notifier) heard(ctx context.Context, c *conn) (bool, error) {
 }
 
 func listenLock(schema string) int64 { return sum('l', "", schema).lock() }
-
-// payloads packs refs. One that fits into none is left out.
-func (n *notifier) payloads(list []justonce.Ref) []string {
-	var all []string
-	var b strings.Builder
-	flush := func() {
-		if b.Len() > 0 {
-			all = append(all, n.sender+"["+b.String()+"]")
-			b.Reset()
-		}
-	}
-	for _, ref := range list {
-		pair, err := json.Marshal([2]string{ref.Tenant, ref.Key})
-		if err != nil || len(pair) > mostPayload {
-			continue
-		}
-		if b.Len()+len(pair) > mostPayload-len(n.sender)-3 {
-			flush()
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(pair)
-	}
-	flush()
-	return all
-}
-
-// refs unpacks what another store packed; nil if it was this one.
-func (n *notifier) refs(payload string) ([]justonce.Ref, error) {
-	if len(payload) < len(n.sender) {
-		return nil, fmt.Errorf("payload %.20q is not one of ours", payload)
-	}
-	if strings.HasPrefix(payload, n.sender) {
-		return nil, nil
-	}
-	var pairs [][2]string
-	if err := json.Unmarshal([]byte(payload[len(n.sender):]), &pairs); err != nil {
-		return nil, fmt.Errorf("payload %.20q is not one of ours: %w", payload, err)
-	}
-	refs := make([]justonce.Ref, len(pairs))
-	for i, p := range pairs {
-		refs[i] = justonce.Ref{Tenant: p[0], Key: p[1]}
-	}
-	return refs, nil
-}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // firstMark lies before all rows.
@@ -27,7 +29,7 @@ func (s *Store) Purge(ctx context.Context, endedBefore time.Time, limit int) (in
 	if err := s.open(ctx); err != nil {
 		return 0, fmt.Errorf("postgres: purge: %w", err)
 	}
-	before, err := nanos(endedBefore, noTime)
+	before, err := packed.Nanos(endedBefore, packed.NoTime)
 	if err != nil {
 		return 0, invalid("time", err.Error())
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
 )
 
 // The readers look up what many waiting calls ask for in one query.
@@ -175,22 +176,16 @@ func (s *Store) read(ctx context.Context, queries ...query) error {
 
 // history puts chunks into the order of the writes that made them: that of
 // arrival, then those of the row and those of the table entry.
-func history(first, log, big []byte) (entries []justonce.Entry, err error) {
+func history(first, log, big []byte) ([]justonce.Entry, error) {
 	rest, err := byteas(big)
 	if err != nil {
 		return nil, err
 	}
-	var all []piece
+	var h entries.History
 	for _, chunks := range append([][]byte{first, log}, rest...) {
-		if all, err = pieces(all, chunks); err != nil {
+		if err := h.Add(chunks); err != nil {
 			return nil, err
 		}
 	}
-	sortPieces(all)
-	for _, p := range all {
-		if entries, err = decodeEntries(entries, p.content); err != nil {
-			return nil, err
-		}
-	}
-	return entries, nil
+	return h.Entries()
 }

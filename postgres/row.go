@@ -1,12 +1,15 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // States as they are stored, in the order of an operation's life. Those below
@@ -68,8 +71,12 @@ const (
 	inlineVersion = 6
 )
 
+// maxBody keeps what one write brings within what PostgreSQL stores in one
+// field.
+const maxBody = 256 << 20
+
 // encode fills r from op and the entries of the write that makes version.
-func (r *row) encode(op *justonce.Operation, version int64, entries []justonce.Entry) error {
+func (r *row) encode(op *justonce.Operation, version int64, written []justonce.Entry) error {
 	state, ok := stateCodes[op.State]
 	if !ok {
 		return invalid("state", fmt.Sprintf("%q is no state", op.State))
@@ -94,30 +101,33 @@ func (r *row) encode(op *justonce.Operation, version int64, entries []justonce.E
 	}
 	r.version, r.state = version, state
 	var errs [4]error
-	r.due, errs[0] = nanos(op.Due, never)
-	r.lease, errs[1] = nanos(op.LeaseUntil, noTime)
-	r.created, errs[2] = nanos(op.CreatedAt, noTime)
-	r.updated, errs[3] = nanos(op.UpdatedAt, noTime)
-	e := encoder{b: make([]byte, 0, 640)}
+	r.due, errs[0] = packed.Nanos(op.Due, packed.Never)
+	r.lease, errs[1] = packed.Nanos(op.LeaseUntil, packed.NoTime)
+	r.created, errs[2] = packed.Nanos(op.CreatedAt, packed.NoTime)
+	r.updated, errs[3] = packed.Nanos(op.UpdatedAt, packed.NoTime)
+	e := packed.Encoder{B: make([]byte, 0, 640)}
 	if version == 1 {
-		e.string(op.Fingerprint)
-		e.string(op.Identity)
+		e.String(op.Fingerprint)
+		e.String(op.Identity)
 	}
-	fixed := len(e.b)
+	fixed := len(e.B)
 	appendData(&e, op)
-	for _, err := range append(errs[:], e.err) {
+	for _, err := range append(errs[:], e.Err) {
 		if err != nil {
 			return invalid("time", err.Error())
 		}
 	}
-	data := len(e.b)
-	if len(entries) > 0 {
+	data := len(e.B)
+	if len(written) > 0 {
 		var err error
-		if e.b, r.hasResult, err = appendChunk(e.b, version, entries); err != nil {
+		if r.hasResult, err = entries.AppendChunk(&e, version, written, maxBody); err != nil {
 			return err
 		}
+		if e.Err != nil {
+			return invalid("time", e.Err.Error())
+		}
 	}
-	r.fixed, r.data, r.chunk = e.b[:fixed:fixed], e.b[fixed:data:data], e.b[data:]
+	r.fixed, r.data, r.chunk = e.B[:fixed:fixed], e.B[fixed:data:data], e.B[data:]
 	r.bigChunk = len(r.chunk) > inlineChunk || version > inlineVersion && len(r.chunk) > 0
 	return nil
 }
@@ -125,57 +135,57 @@ func (r *row) encode(op *justonce.Operation, version int64, entries []justonce.E
 // size is about how many bytes the row sends.
 func (r *row) size() int { return 200 + len(r.fixed) + len(r.data) + len(r.chunk) }
 
-func appendData(e *encoder, op *justonce.Operation) {
+func appendData(e *packed.Encoder, op *justonce.Operation) {
 	var flags byte
 	for i, on := range [...]bool{op.Doubt, op.Accepted, op.Incident, op.Exclusive, op.Failure != nil} {
 		if on {
 			flags |= 1 << i
 		}
 	}
-	e.byte(dataVersion)
-	e.byte(flags)
-	e.name(string(op.Reason), reasons)
-	e.name(string(op.KeySource), keySources)
+	e.Byte(dataVersion)
+	e.Byte(flags)
+	e.Name(string(op.Reason), reasons)
+	e.Name(string(op.KeySource), keySources)
 	for _, v := range [...]int64{op.Fence, int64(op.Attempts), int64(op.Lookups), int64(op.Unknowns),
 		int64(op.Series), int64(op.IntentSeq)} {
-		e.int(v)
+		e.Int(v)
 	}
-	e.time(op.Due)
-	e.time(op.FirstSent)
-	e.time(op.UnknownAt)
-	e.time(op.DedupeUntil)
-	e.string(op.Algorithm)
-	e.string(op.WireKey)
-	e.string(op.TraceParent)
-	e.string(op.Reference)
-	e.string(op.Digest)
-	e.string(op.Note)
+	e.Time(op.Due)
+	e.Time(op.FirstSent)
+	e.Time(op.UnknownAt)
+	e.Time(op.DedupeUntil)
+	e.String(op.Algorithm)
+	e.String(op.WireKey)
+	e.String(op.TraceParent)
+	e.String(op.Reference)
+	e.String(op.Digest)
+	e.String(op.Note)
 	if op.Failure != nil {
-		e.string(op.Failure.Code)
-		e.string(op.Failure.Message)
+		e.String(op.Failure.Code)
+		e.String(op.Failure.Message)
 	}
 }
 
 func decodeData(b []byte, op *justonce.Operation) error {
-	d := decoder{b: b}
-	if v := d.byte(); v != dataVersion {
+	d := packed.Decoder{B: b}
+	if v := d.Byte(); v != dataVersion {
 		return fmt.Errorf("encoding %d is not known to this version", v)
 	}
-	flags := d.byte()
+	flags := d.Byte()
 	op.Doubt, op.Accepted = flags&flagDoubt != 0, flags&flagAccepted != 0
 	op.Incident, op.Exclusive = flags&flagIncident != 0, flags&flagExclusive != 0
-	op.Reason = justonce.Reason(d.name(reasons))
-	op.KeySource = justonce.KeySource(d.name(keySources))
-	op.Fence = d.int()
-	op.Attempts, op.Lookups, op.Unknowns = int(d.int()), int(d.int()), int(d.int())
-	op.Series, op.IntentSeq = int(d.int()), int(d.int())
-	op.Due, op.FirstSent, op.UnknownAt, op.DedupeUntil = d.time(), d.time(), d.time(), d.time()
-	op.Algorithm, op.WireKey, op.TraceParent = d.string(), d.string(), d.string()
-	op.Reference, op.Digest, op.Note = d.string(), d.string(), d.string()
+	op.Reason = justonce.Reason(d.Name(reasons))
+	op.KeySource = justonce.KeySource(d.Name(keySources))
+	op.Fence = d.Int()
+	op.Attempts, op.Lookups, op.Unknowns = int(d.Int()), int(d.Int()), int(d.Int())
+	op.Series, op.IntentSeq = int(d.Int()), int(d.Int())
+	op.Due, op.FirstSent, op.UnknownAt, op.DedupeUntil = d.Time(), d.Time(), d.Time(), d.Time()
+	op.Algorithm, op.WireKey, op.TraceParent = d.String(), d.String(), d.String()
+	op.Reference, op.Digest, op.Note = d.String(), d.String(), d.String()
 	if flags&flagFailure != 0 {
-		op.Failure = &justonce.Failure{Code: d.string(), Message: d.string()}
+		op.Failure = &justonce.Failure{Code: d.String(), Message: d.String()}
 	}
-	return d.err
+	return d.Err
 }
 
 // columns of op in the order that scan reads.
@@ -209,14 +219,14 @@ func scan(v [][]byte) (*justonce.Operation, place, error) {
 	}
 	op.State = stateNames[state]
 	op.Version = int64At(v, 9)
-	op.CreatedAt = timeOf(int64At(v, 10), noTime)
-	op.UpdatedAt = timeOf(int64At(v, 11), noTime)
-	op.LeaseUntil = timeOf(int64At(v, 12), noTime)
-	d := decoder{b: v[15]}
-	op.Fingerprint = d.string()
-	identity := d.string()
-	if d.err != nil {
-		return nil, place{}, damaged(op.Key, d.err)
+	op.CreatedAt = packed.TimeOf(int64At(v, 10), packed.NoTime)
+	op.UpdatedAt = packed.TimeOf(int64At(v, 11), packed.NoTime)
+	op.LeaseUntil = packed.TimeOf(int64At(v, 12), packed.NoTime)
+	d := packed.Decoder{B: v[15]}
+	op.Fingerprint = d.String()
+	identity := d.String()
+	if d.Err != nil {
+		return nil, place{}, damaged(op.Key, d.Err)
 	}
 	if v[colIdent] != nil {
 		op.Identity = identity
@@ -239,14 +249,14 @@ func setResult(op *justonce.Operation, at place, chunks []byte) error {
 	if version < 0 {
 		version = -version
 	}
-	result, err := resultIn(chunks, version)
+	result, err := entries.Result(chunks, version)
 	if err == nil && result == nil {
 		err = fmt.Errorf("its result, recorded with version %d, is missing", version)
 	}
 	if err != nil {
 		return damaged(op.Key, err)
 	}
-	op.Result = result
+	op.Result = bytes.Clone(result) // without the rest of what was read
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 const (
@@ -33,12 +34,12 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 		UNION ALL SELECT 0::smallint, coalesce(sum(n), 0)::bigint, (SELECT min(due) FROM $schema.watch WHERE`+dueWatch+`), `+dueTime+`, count(*)
 		FROM $schema.tally`, oidInt8, oidInt8)
 	var all, others, rows int64
-	err = s.read(ctx, query{st, [][]byte{at, int64Param(noTime)}, func(v [][]byte) error {
+	err = s.read(ctx, query{st, [][]byte{at, int64Param(packed.NoTime)}, func(v [][]byte) error {
 		code, n := binary.BigEndian.Uint16(v[0]), int64At(v, 1)
 		if code == 0 {
 			all, rows = n, int64At(v, 4)
 			if v[2] != nil {
-				stats.Lag = timeOf(int64At(v, 3), noTime).Sub(timeOf(int64At(v, 2), never))
+				stats.Lag = packed.TimeOf(int64At(v, 3), packed.NoTime).Sub(packed.TimeOf(int64At(v, 2), packed.Never))
 			}
 			return nil
 		}
@@ -49,7 +50,7 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 		others += n
 		stats.Count[state] = n
 		if !state.Ended() {
-			stats.Oldest[state] = timeOf(int64At(v, 2), noTime)
+			stats.Oldest[state] = packed.TimeOf(int64At(v, 2), packed.NoTime)
 		}
 		return nil
 	}})

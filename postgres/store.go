@@ -19,6 +19,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
+	"github.com/justonce-dev/justonce/internal/recent"
+	"github.com/justonce-dev/justonce/internal/remoteclock"
 )
 
 // Defaults of [Options].
@@ -104,8 +107,8 @@ type Store struct {
 	pool     *pgxpool.Pool
 	owned    bool // the pool is ours, and its sessions have our settings
 	st       statements
-	clock    clock
-	seen     *seen
+	clock    remoteclock.Clock
+	seen     *recent.Filter // keys and identities
 	writers  queue
 	readers  queue
 	notifier *notifier // nil: no wake-ups
@@ -160,9 +163,9 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 }
 
 func open(ctx context.Context, pool *pgxpool.Pool, o Options, owned bool) (*Store, error) {
-	s := &Store{o: o, pool: pool, owned: owned, seen: newSeen(), st: newStatements(o.Schema)}
+	s := &Store{o: o, pool: pool, owned: owned, seen: recent.New(), st: newStatements(o.Schema)}
 	s.purge.next = firstMark
-	s.horizon.from = noTime
+	s.horizon.from = packed.NoTime
 	ctx, cancel := context.WithTimeout(ctx, max(o.Timeout, time.Minute))
 	defer cancel()
 	if _, err := migrate(ctx, pool, o.Schema, o.Existing); err != nil {
@@ -206,7 +209,7 @@ func (s *Store) Now() time.Time {
 	if s.o.Now != nil {
 		return s.o.Now()
 	}
-	return s.clock.now()
+	return s.clock.Now()
 }
 
 // Commits returns how many groups of writes have been committed since Open.

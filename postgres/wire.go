@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // The statements are few and their values simple: they are put into the binary
@@ -228,3 +229,22 @@ func answers(p *pgconn.Pipeline, queries []query) (rowErr, err error) {
 
 // connOf returns the connection of a transaction that the caller has begun.
 func connOf(tx pgx.Tx) *conn { return &conn{pg: tx.Conn().PgConn(), release: func() {}} }
+
+// byteas reads an array of bytea from its binary format.
+func byteas(b []byte) (list [][]byte, err error) {
+	if len(b) <= arrayHeader {
+		return nil, nil
+	}
+	for b = b[arrayHeader:]; len(b) > 0; {
+		if len(b) < 4 {
+			return nil, packed.ErrShort
+		}
+		n := int(int32(binary.BigEndian.Uint32(b)))
+		if b = b[4:]; n < 0 || n > len(b) {
+			return nil, packed.ErrShort
+		}
+		list = append(list, b[:n:n])
+		b = b[n:]
+	}
+	return list, nil
+}

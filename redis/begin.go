@@ -33,7 +33,7 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 	if err != nil {
 		return nil, callError("begin", err)
 	}
-	s.seen.add(r.hash)
+	s.seen.Add(r.hash)
 	if a.Fresh {
 		op.Version = 1
 		s.news(op.Ref, op.State)
@@ -41,8 +41,11 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 	return a, nil
 }
 
+// begin reads first if it has seen the key, which costs the server less than a
+// script. Either way the server decides: a wrong answer of the filter costs a
+// round trip, nothing else.
 func (s *Store) begin(ctx context.Context, r *row) (*justonce.Arrival, error) {
-	if s.seen.maybe(r.hash) {
+	if s.seen.MayHave(r.hash) {
 		found, err := s.find(ctx, r.tenant, r.key, r.hash)
 		if err != nil {
 			return nil, err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // claimFor is for how long a claim keeps what it has found from other claims.
@@ -82,7 +84,7 @@ func (c *claim) find(ctx context.Context, now string) error {
 		if len(v) < 2 || len(v)%4 != 2 || len(v[0]) != 8 {
 			return errAnswer
 		}
-		c.now, behind = timeOf(getTime(v[0]), noTime), v[1]
+		c.now, behind = packed.TimeOf(getTime(v[0]), packed.NoTime), v[1]
 		for v = v[2:]; len(v) > 0; v = v[4:] {
 			c.hashes = append(c.hashes, v[0])
 			switch err := c.read(v[0], v[1], v[2], v[3]); {
@@ -107,7 +109,7 @@ func (c *claim) read(h, row, first, chunk string) error {
 	if keyHash(op.Tenant, op.Key) != hash([]byte(h)) {
 		return same(op, "", h)
 	}
-	if op.Arguments, err = argumentsIn([]byte(first)); err != nil {
+	if op.Arguments, err = entries.Arguments([]byte(first)); err != nil {
 		return damaged(err)
 	}
 	if op.IsDue(c.now) && (len(c.due.Tools) == 0 || slices.Contains(c.due.Tools, op.Tool)) {

@@ -5,13 +5,15 @@ import (
 	"fmt"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // decodeRow reads what row.encode made, and the version of the write that
 // recorded the result. A row that cannot be read is an error.
 func decodeRow(s string) (op *justonce.Operation, result int64, err error) {
 	if len(s) < headSize {
-		return nil, 0, damaged(errShort)
+		return nil, 0, damaged(packed.ErrShort)
 	}
 	if s[0] != rowFormat {
 		return nil, 0, damaged(fmt.Errorf("encoding %d is not known to this version", s[0]))
@@ -23,20 +25,20 @@ func decodeRow(s string) (op *justonce.Operation, result int64, err error) {
 	op = &justonce.Operation{}
 	op.State = stateNames[state]
 	op.Version = int64At(s, offVersion)
-	op.CreatedAt = timeOf(getTime(s[offCreated:]), noTime)
-	op.UpdatedAt = timeOf(getTime(s[offUpdated:]), noTime)
-	op.Due = timeOf(getTime(s[offDue:]), never)
-	op.LeaseUntil = timeOf(getTime(s[offLease:]), noTime)
-	op.DedupeUntil = timeOf(getTime(s[offDedupe:]), never)
-	d := decoder{b: []byte(s[headSize:])}
-	fixed := len(d.b) - int(binary.BigEndian.Uint32([]byte(s[offFixed:headSize])))
-	op.Tenant, op.Key, op.Fingerprint, op.Identity = d.string(), d.string(), d.string(), d.string()
-	if d.err == nil && len(d.b) != fixed {
-		d.fail()
+	op.CreatedAt = packed.TimeOf(getTime(s[offCreated:]), packed.NoTime)
+	op.UpdatedAt = packed.TimeOf(getTime(s[offUpdated:]), packed.NoTime)
+	op.Due = packed.TimeOf(getTime(s[offDue:]), packed.Never)
+	op.LeaseUntil = packed.TimeOf(getTime(s[offLease:]), packed.NoTime)
+	op.DedupeUntil = packed.TimeOf(getTime(s[offDedupe:]), packed.Never)
+	d := packed.Decoder{B: []byte(s[headSize:])}
+	fixed := len(d.B) - int(binary.BigEndian.Uint32([]byte(s[offFixed:headSize])))
+	op.Tenant, op.Key, op.Fingerprint, op.Identity = d.String(), d.String(), d.String(), d.String()
+	if d.Err == nil && len(d.B) != fixed {
+		d.Fail()
 	}
 	decodeData(&d, op)
-	if d.err != nil {
-		return nil, 0, damaged(d.err)
+	if d.Err != nil {
+		return nil, 0, damaged(d.Err)
 	}
 	if s[offPurged] != 0 {
 		op.Note = justonce.NotePurged
@@ -44,21 +46,21 @@ func decodeRow(s string) (op *justonce.Operation, result int64, err error) {
 	return op, int64At(s, offResult), nil
 }
 
-func decodeData(d *decoder, op *justonce.Operation) {
-	flags := d.byte()
+func decodeData(d *packed.Decoder, op *justonce.Operation) {
+	flags := d.Byte()
 	op.Doubt, op.Accepted = flags&flagDoubt != 0, flags&flagAccepted != 0
 	op.Incident, op.Exclusive = flags&flagIncident != 0, flags&flagExclusive != 0
-	op.Reason = justonce.Reason(d.name(reasons))
-	op.KeySource = justonce.KeySource(d.name(keySources))
-	op.Fence = d.int()
-	op.Attempts, op.Lookups, op.Unknowns = int(d.int()), int(d.int()), int(d.int())
-	op.Series, op.IntentSeq = int(d.int()), int(d.int())
-	op.FirstSent, op.UnknownAt = d.time(), d.time()
+	op.Reason = justonce.Reason(d.Name(reasons))
+	op.KeySource = justonce.KeySource(d.Name(keySources))
+	op.Fence = d.Int()
+	op.Attempts, op.Lookups, op.Unknowns = int(d.Int()), int(d.Int()), int(d.Int())
+	op.Series, op.IntentSeq = int(d.Int()), int(d.Int())
+	op.FirstSent, op.UnknownAt = d.Time(), d.Time()
 	for _, s := range [...]*string{&op.Tool, &op.Scope, &op.RunID, &op.Algorithm, &op.WireKey, &op.TraceParent, &op.Reference, &op.Digest, &op.Note} {
-		*s = d.string()
+		*s = d.String()
 	}
 	if flags&flagFailure != 0 {
-		op.Failure = &justonce.Failure{Code: d.string(), Message: d.string()}
+		op.Failure = &justonce.Failure{Code: d.String(), Message: d.String()}
 	}
 }
 
@@ -68,7 +70,7 @@ func decodeResult(s, chunk string) (*justonce.Operation, error) {
 	if err != nil || version == 0 {
 		return op, err
 	}
-	result, err := resultIn([]byte(chunk), version)
+	result, err := entries.Result([]byte(chunk), version)
 	if err == nil && result == nil {
 		err = fmt.Errorf("its result, recorded with version %d, is missing", version)
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/justonce-dev/justonce/internal/packed"
+	"github.com/justonce-dev/justonce/internal/recent"
 )
 
 // Prefix returns the prefix of s.
@@ -18,7 +21,7 @@ func (s *Store) Channel() string { return s.notifier.channel }
 func (s *Store) Look() { s.look(context.Background()) }
 
 // Forget empties what s remembers to have seen.
-func (s *Store) Forget() { s.seen = newSeen() }
+func (s *Store) Forget() { s.seen = recent.New() }
 
 // OpKey returns the name of the key under which an operation is.
 func (s *Store) OpKey(tenant, key string) string { return s.opKey(keyHash(tenant, key)) }
@@ -30,17 +33,8 @@ func (s *Store) ServerTime(tb testing.TB) time.Time {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return timeOf(getTime(v[1]), noTime)
+	return packed.TimeOf(getTime(v[1]), packed.NoTime)
 }
-
-// A Clock is what carries the server's time.
-type Clock struct{ clock }
-
-// Set takes a measurement.
-func (c *Clock) Set(sent, received, said time.Time) { c.set(sent, received, said) }
-
-// At returns what the clock shows at a local time.
-func (c *Clock) At(local time.Time) time.Time { return c.clock.at.Load().now(local) }
 
 // Problems returns in what rows and indexes disagree, while nobody writes.
 func (s *Store) Problems(tb testing.TB) (problems []string) {
@@ -139,5 +133,5 @@ func (s *Store) ScriptTime(tb testing.TB, sec, usec int64) time.Time {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return timeOf(getTime(t), noTime)
+	return packed.TimeOf(getTime(t), packed.NoTime)
 }

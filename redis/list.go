@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 const (
@@ -113,7 +114,7 @@ func (q *listQuery) within(op *justonce.Operation) bool {
 
 // position is what operations are sorted by, a name without its hash.
 func position(op *justonce.Operation) string {
-	n, _ := nanos(op.CreatedAt, noTime)
+	n, _ := packed.Nanos(op.CreatedAt, packed.NoTime)
 	return timeBytes(n) + op.Key + "\x00"
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/news"
 )
 
 // listenAgain is how long to wait before connecting again.
@@ -47,7 +48,7 @@ func (s *Store) listen(ctx context.Context, changed func(justonce.Ref)) error {
 	n := s.notifier
 	return s.client.Dedicated(func(c rueidis.DedicatedClient) error {
 		return c.Receive(ctx, c.B().Subscribe().Channel(n.channel).Build(), func(m rueidis.PubSubMessage) {
-			refs, err := n.refs(m.Message)
+			refs, err := news.Unpack(n.sender, m.Message)
 			if err != nil {
 				s.o.Logger.Warn("ledger: listening for changes", "error", err)
 			}

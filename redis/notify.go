@@ -3,13 +3,11 @@ package redis
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
-	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/news"
 )
 
 const (
@@ -92,7 +90,7 @@ func (n *notifier) flush(ctx context.Context) {
 func (n *notifier) send(ctx context.Context, list []justonce.Ref) error {
 	ctx, cancel := context.WithTimeout(ctx, n.store.o.Timeout)
 	defer cancel()
-	for _, payload := range n.payloads(list) {
+	for _, payload := range news.Pack(n.sender, list, mostPayload) {
 		if err := n.store.client.Do(ctx, n.store.client.B().Publish().Channel(n.channel).Message(payload).Build()).Error(); err != nil {
 			return err
 		}
@@ -105,50 +103,4 @@ func (s *Store) news(ref justonce.Ref, state justonce.State) {
 	if s.notifier != nil && (state == justonce.Pending || state == justonce.Review || state.Ended()) {
 		s.notifier.add(ref)
 	}
-}
-
-// payloads packs refs. One that fits into none is left out.
-func (n *notifier) payloads(list []justonce.Ref) []string {
-	var all []string
-	var b strings.Builder
-	flush := func() {
-		if b.Len() > 0 {
-			all = append(all, n.sender+"["+b.String()+"]")
-			b.Reset()
-		}
-	}
-	for _, ref := range list {
-		pair, err := json.Marshal([2]string{ref.Tenant, ref.Key})
-		if err != nil || len(pair) > mostPayload {
-			continue
-		}
-		if b.Len()+len(pair) > mostPayload-len(n.sender)-3 {
-			flush()
-		}
-		if b.Len() > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(pair)
-	}
-	flush()
-	return all
-}
-
-// refs unpacks what another store packed; nil if it was this one.
-func (n *notifier) refs(payload string) ([]justonce.Ref, error) {
-	if len(payload) < len(n.sender) {
-		return nil, fmt.Errorf("payload %.20q is not one of ours", payload)
-	}
-	if strings.HasPrefix(payload, n.sender) {
-		return nil, nil
-	}
-	var pairs [][2]string
-	if err := json.Unmarshal([]byte(payload[len(n.sender):]), &pairs); err != nil {
-		return nil, fmt.Errorf("payload %.20q is not one of ours: %w", payload, err)
-	}
-	refs := make([]justonce.Ref, len(pairs))
-	for i, p := range pairs {
-		refs[i] = justonce.Ref{Tenant: p[0], Key: p[1]}
-	}
-	return refs, nil
 }

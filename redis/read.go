@@ -5,7 +5,12 @@ import (
 	"fmt"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
 )
+
+// MayHave implements [justonce.Guesser] with what this process has seen. It may
+// be false of what another process recorded.
+func (s *Store) MayHave(ref justonce.Ref) bool { return s.seen.MayHave(keyHash(ref.Tenant, ref.Key)) }
 
 // Get implements [justonce.Store].
 func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation, error) {
@@ -21,7 +26,7 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 	if err != nil {
 		return nil, callError("get", err)
 	}
-	s.seen.add(h)
+	s.seen.Add(h)
 	return op, nil
 }
 
@@ -75,14 +80,14 @@ func (s *Store) History(ctx context.Context, ref justonce.Ref) ([]justonce.Entry
 		return nil, err
 	}
 	defer s.underway.Done()
-	entries, err := s.history(ctx, ref)
+	all, err := s.history(ctx, ref)
 	if err != nil {
 		return nil, callError("history", err)
 	}
-	return entries, nil
+	return all, nil
 }
 
-func (s *Store) history(ctx context.Context, ref justonce.Ref) (entries []justonce.Entry, err error) {
+func (s *Store) history(ctx context.Context, ref justonce.Ref) ([]justonce.Entry, error) {
 	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	fields, err := s.client.Do(within, s.client.B().Hgetall().Key(s.opKey(keyHash(ref.Tenant, ref.Key))).Build()).AsStrMap()
@@ -104,17 +109,15 @@ func (s *Store) history(ctx context.Context, ref justonce.Ref) (entries []juston
 		return nil, damaged(fmt.Errorf("the result of %q, recorded with version %d, is missing", ref.Key, result))
 	}
 	delete(fields, "r")
-	var all []piece
+	var h entries.History
 	for _, chunk := range fields {
-		if all, err = pieces(all, []byte(chunk)); err != nil {
+		if err := h.Add([]byte(chunk)); err != nil {
 			return nil, damaged(err)
 		}
 	}
-	sortPieces(all)
-	for _, p := range all {
-		if entries, err = decodeEntries(entries, p.content); err != nil {
-			return nil, damaged(err)
-		}
+	all, err := h.Entries()
+	if err != nil {
+		return nil, damaged(err)
 	}
-	return entries, nil
+	return all, nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // States as they are stored, in the order of an operation's life. The scripts
@@ -72,8 +74,12 @@ type row struct {
 	exclusive   bool
 }
 
+// maxBody bounds the bodies of one write: while the server takes them it serves
+// nobody else.
+const maxBody = 64 << 20
+
 // encode fills r from op and the entries of the write that makes version.
-func (r *row) encode(op *justonce.Operation, version int64, entries []justonce.Entry) error {
+func (r *row) encode(op *justonce.Operation, version int64, written []justonce.Entry) error {
 	state, ok := stateCodes[op.State]
 	if !ok {
 		return invalid("state", fmt.Sprintf("%q is no state", op.State))
@@ -96,10 +102,10 @@ func (r *row) encode(op *justonce.Operation, version int64, entries []justonce.E
 		t    time.Time
 		zero int64
 	}{
-		{offCreated, op.CreatedAt, noTime}, {offUpdated, op.UpdatedAt, noTime}, {offDue, op.Due, never},
-		{offLease, op.LeaseUntil, noTime}, {offDedupe, op.DedupeUntil, never},
+		{offCreated, op.CreatedAt, packed.NoTime}, {offUpdated, op.UpdatedAt, packed.NoTime}, {offDue, op.Due, packed.Never},
+		{offLease, op.LeaseUntil, packed.NoTime}, {offDedupe, op.DedupeUntil, packed.Never},
 	} {
-		n, err := nanos(f.t, f.zero)
+		n, err := packed.Nanos(f.t, f.zero)
 		if err != nil {
 			return invalid("time", err.Error())
 		}
@@ -116,24 +122,27 @@ func (r *row) encode(op *justonce.Operation, version int64, entries []justonce.E
 		copy(h[offRef:], ref[:])
 	}
 
-	e := encoder{b: make([]byte, 0, 640)}
-	e.string(op.Tenant)
-	e.string(op.Key)
-	e.string(op.Fingerprint)
-	e.string(op.Identity)
-	fixed := len(e.b)
+	e := packed.Encoder{B: make([]byte, 0, 640)}
+	e.String(op.Tenant)
+	e.String(op.Key)
+	e.String(op.Fingerprint)
+	e.String(op.Identity)
+	fixed := len(e.B)
 	appendData(&e, op)
-	if e.err != nil {
-		return invalid("time", e.err.Error())
+	if e.Err != nil {
+		return invalid("time", e.Err.Error())
 	}
-	data := len(e.b)
-	if len(entries) > 0 {
+	data := len(e.B)
+	if len(written) > 0 {
 		var err error
-		if e.b, r.hasResult, err = appendChunk(e.b, version, entries); err != nil {
+		if r.hasResult, err = entries.AppendChunk(&e, version, written, maxBody); err != nil {
 			return err
 		}
+		if e.Err != nil {
+			return invalid("time", e.Err.Error())
+		}
 	}
-	r.fixed, r.data, r.chunk = e.b[:fixed:fixed], e.b[fixed:data:data], e.b[data:]
+	r.fixed, r.data, r.chunk = e.B[:fixed:fixed], e.B[fixed:data:data], e.B[data:]
 	binary.BigEndian.PutUint32(h[offFixed:], uint32(fixed))
 	return nil
 }
@@ -162,28 +171,28 @@ func (r *row) expected() string {
 	return string(b[:])
 }
 
-func appendData(e *encoder, op *justonce.Operation) {
+func appendData(e *packed.Encoder, op *justonce.Operation) {
 	var flags byte
 	for i, on := range [...]bool{op.Doubt, op.Accepted, op.Incident, op.Exclusive, op.Failure != nil} {
 		if on {
 			flags |= 1 << i
 		}
 	}
-	e.byte(flags)
-	e.name(string(op.Reason), reasons)
-	e.name(string(op.KeySource), keySources)
+	e.Byte(flags)
+	e.Name(string(op.Reason), reasons)
+	e.Name(string(op.KeySource), keySources)
 	for _, v := range [...]int64{op.Fence, int64(op.Attempts), int64(op.Lookups), int64(op.Unknowns),
 		int64(op.Series), int64(op.IntentSeq)} {
-		e.int(v)
+		e.Int(v)
 	}
-	e.time(op.FirstSent)
-	e.time(op.UnknownAt)
+	e.Time(op.FirstSent)
+	e.Time(op.UnknownAt)
 	for _, s := range [...]string{op.Tool, op.Scope, op.RunID, op.Algorithm, op.WireKey, op.TraceParent, op.Reference, op.Digest, op.Note} {
-		e.string(s)
+		e.String(s)
 	}
 	if op.Failure != nil {
-		e.string(op.Failure.Code)
-		e.string(op.Failure.Message)
+		e.String(op.Failure.Code)
+		e.String(op.Failure.Message)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/justonce-dev/justonce/internal/packed"
 	"github.com/redis/rueidis"
 )
 
@@ -147,7 +148,7 @@ func (s *Store) timeArg() (string, error) {
 }
 
 func timeArg(t time.Time) (string, error) {
-	n, err := nanos(t, noTime)
+	n, err := packed.Nanos(t, packed.NoTime)
 	if err != nil {
 		return "", invalid("time", err.Error())
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // Stats implements [justonce.Store]. It reads counters and the ends of indexes.
@@ -43,7 +44,7 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 		if n > 0 {
 			stats.Count[state] = n
 			if !state.Ended() {
-				stats.Oldest[state] = timeOf(getTime(v[4+2*i]), noTime)
+				stats.Oldest[state] = packed.TimeOf(getTime(v[4+2*i]), packed.NoTime)
 			}
 		}
 		if state.Ended() {

@@ -30,6 +30,8 @@ import (
 	"github.com/redis/rueidis"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/recent"
+	"github.com/justonce-dev/justonce/internal/remoteclock"
 )
 
 // Defaults of [Options].
@@ -98,8 +100,8 @@ type Store struct {
 	owned    bool
 	at       string // in front of the names of all keys
 	mark     string // what the marker holds
-	clock    clock
-	seen     *seen
+	clock    remoteclock.Clock
+	seen     *recent.Filter        // keys
 	notifier *notifier             // nil: no wake-ups
 	unsafe   atomic.Pointer[error] // why nothing may be written
 
@@ -156,7 +158,7 @@ func open(ctx context.Context, client rueidis.Client, o Options, owned bool) (*S
 	if err := o.check(); err != nil {
 		return nil, unavailable("opening the ledger", err)
 	}
-	s := &Store{o: o, client: client, owned: owned, at: "{" + o.Prefix + "}:", seen: newSeen()}
+	s := &Store{o: o, client: client, owned: owned, at: "{" + o.Prefix + "}:", seen: recent.New()}
 	ctx, cancel := context.WithTimeout(ctx, max(2*o.Timeout, 10*time.Second))
 	defer cancel()
 	if err := s.checkServer(ctx); err != nil {
@@ -193,7 +195,7 @@ func (s *Store) Now() time.Time {
 	if s.o.Now != nil {
 		return s.o.Now()
 	}
-	return s.clock.now()
+	return s.clock.Now()
 }
 
 // Close waits for the calls under way and releases what [Open] took. Later

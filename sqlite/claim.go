@@ -8,6 +8,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -98,7 +99,7 @@ func (d *dueStatements) ids(tools []string, now int64, limit int) (ids []int64, 
 // anything is written, so that a panic of advance leaves no half.
 func (w *writer) claim(r *request) error {
 	now := w.store.now()
-	at, err := nanos(now, noTime)
+	at, err := packed.Nanos(now, packed.NoTime)
 	if err != nil {
 		r.err = invalid("now", err.Error())
 		return nil

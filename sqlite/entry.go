@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -61,24 +62,24 @@ func appendEntry(e *encoder, x *justonce.Entry) {
 			flags |= 1 << i
 		}
 	}
-	e.byte(entryVersion)
-	e.byte(flags)
-	e.name(string(x.Kind), entryKinds)
-	e.name(string(x.State), entryStates)
-	e.name(string(x.Outcome), outcomes)
-	e.time(x.At)
-	e.int(x.Fence)
+	e.Byte(entryVersion)
+	e.Byte(flags)
+	e.Name(string(x.Kind), entryKinds)
+	e.Name(string(x.State), entryStates)
+	e.Name(string(x.Outcome), outcomes)
+	e.Time(x.At)
+	e.Int(x.Fence)
 	if flags&entryStarted != 0 {
-		e.time(x.Started)
+		e.Time(x.Started)
 	}
 	if flags&entryText != 0 {
-		e.string(x.Reference)
-		e.string(x.Actor)
-		e.string(x.Note)
+		e.String(x.Reference)
+		e.String(x.Actor)
+		e.String(x.Note)
 	}
 	if x.Failure != nil {
-		e.string(x.Failure.Code)
-		e.string(x.Failure.Message)
+		e.String(x.Failure.Code)
+		e.String(x.Failure.Message)
 	}
 	if flags&entryEvidence == 0 {
 		return
@@ -88,46 +89,46 @@ func appendEntry(e *encoder, x *justonce.Entry) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	e.uint(uint64(len(names)))
+	e.Uint(uint64(len(names)))
 	for _, name := range names {
-		e.string(name)
-		e.string(x.Evidence[name])
+		e.String(name)
+		e.String(x.Evidence[name])
 	}
 }
 
 func decodeEntry(b []byte, x *justonce.Entry) error {
-	d := decoder{b: b}
-	if v := d.byte(); v != entryVersion {
+	d := decoder{packed.Decoder{B: b}}
+	if v := d.Byte(); v != entryVersion {
 		return fmt.Errorf("encoding %d is not known to this version", v)
 	}
-	flags := d.byte()
+	flags := d.Byte()
 	x.IsResult = flags&entryIsResult != 0
-	x.Kind = justonce.EntryKind(d.name(entryKinds))
-	x.State = justonce.State(d.name(entryStates))
-	x.Outcome = justonce.EventKind(d.name(outcomes))
-	x.At = d.time()
-	x.Fence = d.int()
+	x.Kind = justonce.EntryKind(d.Name(entryKinds))
+	x.State = justonce.State(d.Name(entryStates))
+	x.Outcome = justonce.EventKind(d.Name(outcomes))
+	x.At = d.Time()
+	x.Fence = d.Int()
 	if flags&entryStarted != 0 {
-		x.Started = d.time()
+		x.Started = d.Time()
 	}
 	if flags&entryText != 0 {
-		x.Reference, x.Actor, x.Note = d.string(), d.string(), d.string()
+		x.Reference, x.Actor, x.Note = d.String(), d.String(), d.String()
 	}
 	if flags&entryFailure != 0 {
-		x.Failure = &justonce.Failure{Code: d.string(), Message: d.string()}
+		x.Failure = &justonce.Failure{Code: d.String(), Message: d.String()}
 	}
 	if flags&entryEvidence != 0 {
-		n := d.uint()
-		if n > uint64(len(d.b)) {
-			return errShort
+		n := d.Uint()
+		if n > uint64(len(d.B)) {
+			return packed.ErrShort
 		}
 		x.Evidence = make(map[string]string, n)
 		for range n {
-			name := d.string()
-			x.Evidence[name] = d.string()
+			name := d.String()
+			x.Evidence[name] = d.String()
 		}
 	}
-	return d.err
+	return d.Err
 }
 
 // scanEntry reads data and body of stmt from column col on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
@@ -77,3 +78,17 @@ func CheckSQLite(version string) error { return checkNumber(version) }
 
 // Collide makes nearly all keys and identities of a new ledger collide.
 func (s *Store) Collide() { s.hash.bits = 1 }
+
+// EncodeTime returns t as files have it.
+func EncodeTime(t time.Time) ([]byte, error) {
+	var e encoder
+	e.Time(t)
+	return e.B, e.Err
+}
+
+// DecodeTime is the reverse of EncodeTime.
+func DecodeTime(b []byte) (time.Time, error) {
+	d := decoder{packed.Decoder{B: b}}
+	t := d.Time()
+	return t, d.Err
+}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -73,18 +74,18 @@ type listQuery struct {
 }
 
 func newListQuery(f *justonce.Filter) (*listQuery, error) {
-	q := &listQuery{Filter: f, limit: min(f.Limit, maxLimit), since: noTime, until: never, at: never}
+	q := &listQuery{Filter: f, limit: min(f.Limit, maxLimit), since: packed.NoTime, until: packed.Never, at: packed.Never}
 	if q.limit <= 0 {
 		q.limit = defaultLimit
 	}
 	var err error
 	if !f.Since.IsZero() {
-		if q.since, err = nanos(f.Since, noTime); err != nil {
+		if q.since, err = packed.Nanos(f.Since, packed.NoTime); err != nil {
 			return nil, invalid("since", err.Error())
 		}
 	}
 	if !f.Until.IsZero() {
-		if q.until, err = nanos(f.Until, noTime); err != nil {
+		if q.until, err = packed.Nanos(f.Until, packed.NoTime); err != nil {
 			return nil, invalid("until", err.Error())
 		}
 		q.until--

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -158,7 +159,7 @@ func (p *readers) pass(rd *reader) {
 // answer looks r up. A Begin that must be recorded has no operation then.
 func (p *readers) answer(rd *reader, r *request) error {
 	if r.kind == kindDue {
-		now, err := nanos(p.store.now(), noTime)
+		now, err := packed.Nanos(p.store.now(), packed.NoTime)
 		if err != nil {
 			return invalid("now", err.Error())
 		}

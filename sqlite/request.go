@@ -6,6 +6,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 type requestKind uint8
@@ -85,15 +86,15 @@ func (r *request) addEntry(x *justonce.Entry) error {
 	if len(x.Body) > maxBody {
 		return &justonce.InvalidError{Field: "body", Detail: "is too large to store", TooLarge: true}
 	}
-	e := encoder{b: r.row.buf[len(r.row.buf):]}
+	e := encoder{packed.Encoder{B: r.row.buf[len(r.row.buf):]}}
 	appendEntry(&e, x)
-	if e.err != nil {
-		return invalid("time", e.err.Error())
+	if e.Err != nil {
+		return invalid("time", e.Err.Error())
 	}
 	// If that outgrew the buffer the entry has one of its own; the row keeps
 	// the old one.
-	r.lines = append(r.lines, line{data: e.b, body: x.Body, isResult: x.IsResult && len(x.Body) > 0})
-	if n := len(r.row.buf) + len(e.b); n <= cap(r.row.buf) {
+	r.lines = append(r.lines, line{data: e.B, body: x.Body, isResult: x.IsResult && len(x.Body) > 0})
+	if n := len(r.row.buf) + len(e.B); n <= cap(r.row.buf) {
 		r.row.buf = r.row.buf[:n]
 	}
 	return nil

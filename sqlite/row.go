@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -62,29 +63,29 @@ func (r *row) encode(op *justonce.Operation, version int64) error {
 	r.tenant, r.key, r.tool, r.ref, r.identity = op.Tenant, op.Key, op.Tool, op.Reference, op.Identity
 	r.rev, r.state = version+1, state
 	var errs [3]error
-	r.due, errs[0] = nanos(op.Due, never)
-	r.lease, errs[1] = nanos(op.LeaseUntil, noTime)
-	r.created, errs[2] = nanos(op.CreatedAt, noTime)
-	e := encoder{b: r.buf[:0]}
-	e.string(op.Fingerprint)
-	fixed := len(e.b)
+	r.due, errs[0] = packed.Nanos(op.Due, packed.Never)
+	r.lease, errs[1] = packed.Nanos(op.LeaseUntil, packed.NoTime)
+	r.created, errs[2] = packed.Nanos(op.CreatedAt, packed.NoTime)
+	e := encoder{packed.Encoder{B: r.buf[:0]}}
+	e.String(op.Fingerprint)
+	fixed := len(e.B)
 	appendData(&e, op)
-	for _, err := range append(errs[:], e.err) {
+	for _, err := range append(errs[:], e.Err) {
 		if err != nil {
 			return invalid("time", err.Error())
 		}
 	}
 	// An open operation keeps room for what its end will add (digest, times),
 	// and a reference takes its room from the padding.
-	n := len(e.b) - fixed + len(op.Reference)
+	n := len(e.B) - fixed + len(op.Reference)
 	want := n
 	if !op.State.Ended() {
 		want += 56
 	}
 	for want = (want + 63) &^ 63; n < want; n++ {
-		e.byte(0)
+		e.Byte(0)
 	}
-	r.buf, r.fixed, r.data = e.b, e.b[:fixed], e.b[fixed:]
+	r.buf, r.fixed, r.data = e.B, e.B[:fixed], e.B[fixed:]
 	return nil
 }
 
@@ -95,51 +96,51 @@ func appendData(e *encoder, op *justonce.Operation) {
 			flags |= 1 << i
 		}
 	}
-	e.byte(dataVersion)
-	e.byte(flags)
-	e.name(string(op.Reason), reasons)
-	e.name(string(op.KeySource), keySources)
+	e.Byte(dataVersion)
+	e.Byte(flags)
+	e.Name(string(op.Reason), reasons)
+	e.Name(string(op.KeySource), keySources)
 	for _, v := range [...]int64{op.Fence, int64(op.Attempts), int64(op.Lookups), int64(op.Unknowns),
 		int64(op.Series), int64(op.IntentSeq)} {
-		e.int(v)
+		e.Int(v)
 	}
-	e.time(op.UpdatedAt)
-	e.time(op.FirstSent)
-	e.time(op.UnknownAt)
-	e.time(op.DedupeUntil)
-	e.string(op.Algorithm)
-	e.string(op.Scope)
-	e.string(op.RunID)
-	e.string(op.WireKey)
-	e.string(op.TraceParent)
-	e.string(op.Digest)
-	e.string(op.Note)
+	e.Time(op.UpdatedAt)
+	e.Time(op.FirstSent)
+	e.Time(op.UnknownAt)
+	e.Time(op.DedupeUntil)
+	e.String(op.Algorithm)
+	e.String(op.Scope)
+	e.String(op.RunID)
+	e.String(op.WireKey)
+	e.String(op.TraceParent)
+	e.String(op.Digest)
+	e.String(op.Note)
 	if op.Failure != nil {
-		e.string(op.Failure.Code)
-		e.string(op.Failure.Message)
+		e.String(op.Failure.Code)
+		e.String(op.Failure.Message)
 	}
 }
 
 func decodeData(b []byte, op *justonce.Operation) error {
-	d := decoder{b: b}
-	if v := d.byte(); v != dataVersion {
+	d := decoder{packed.Decoder{B: b}}
+	if v := d.Byte(); v != dataVersion {
 		return fmt.Errorf("encoding %d is not known to this version", v)
 	}
-	flags := d.byte()
+	flags := d.Byte()
 	op.Doubt, op.Accepted = flags&flagDoubt != 0, flags&flagAccepted != 0
 	op.Incident, op.Exclusive = flags&flagIncident != 0, flags&flagExclusive != 0
-	op.Reason = justonce.Reason(d.name(reasons))
-	op.KeySource = justonce.KeySource(d.name(keySources))
-	op.Fence = d.int()
-	op.Attempts, op.Lookups, op.Unknowns = int(d.int()), int(d.int()), int(d.int())
-	op.Series, op.IntentSeq = int(d.int()), int(d.int())
-	op.UpdatedAt, op.FirstSent, op.UnknownAt, op.DedupeUntil = d.time(), d.time(), d.time(), d.time()
-	op.Algorithm, op.Scope, op.RunID, op.WireKey = d.string(), d.string(), d.string(), d.string()
-	op.TraceParent, op.Digest, op.Note = d.string(), d.string(), d.string()
+	op.Reason = justonce.Reason(d.Name(reasons))
+	op.KeySource = justonce.KeySource(d.Name(keySources))
+	op.Fence = d.Int()
+	op.Attempts, op.Lookups, op.Unknowns = int(d.Int()), int(d.Int()), int(d.Int())
+	op.Series, op.IntentSeq = int(d.Int()), int(d.Int())
+	op.UpdatedAt, op.FirstSent, op.UnknownAt, op.DedupeUntil = d.Time(), d.Time(), d.Time(), d.Time()
+	op.Algorithm, op.Scope, op.RunID, op.WireKey = d.String(), d.String(), d.String(), d.String()
+	op.TraceParent, op.Digest, op.Note = d.String(), d.String(), d.String()
 	if flags&flagFailure != 0 {
-		op.Failure = &justonce.Failure{Code: d.string(), Message: d.string()}
+		op.Failure = &justonce.Failure{Code: d.String(), Message: d.String()}
 	}
-	return d.err
+	return d.Err
 }
 
 // A place is where an operation is stored. It holds as long as the version.
@@ -173,20 +174,20 @@ func scan(stmt *sqlite.Stmt, scratch *[]byte) (*justonce.Operation, place, error
 		return nil, p, damaged(p.id, fmt.Errorf("state %d is not known to this version", p.state))
 	}
 	op.State = stateNames[p.state]
-	op.Due = timeOf(stmt.ColumnInt64(6), never)
-	op.LeaseUntil = timeOf(stmt.ColumnInt64(7), noTime)
-	op.CreatedAt = timeOf(stmt.ColumnInt64(8), noTime)
+	op.Due = packed.TimeOf(stmt.ColumnInt64(6), packed.Never)
+	op.LeaseUntil = packed.TimeOf(stmt.ColumnInt64(7), packed.NoTime)
+	op.CreatedAt = packed.TimeOf(stmt.ColumnInt64(8), packed.NoTime)
 	op.Reference = stmt.ColumnText(9)
 	switch stmt.ColumnType(10) {
 	case sqlite.TypeBlob:
-		op.Identity = hexString(column(stmt, 10, scratch))
+		op.Identity = packed.HexString(column(stmt, 10, scratch))
 	case sqlite.TypeText:
 		op.Identity = stmt.ColumnText(10)
 	}
-	d := decoder{b: column(stmt, 11, scratch)}
-	op.Fingerprint = d.string()
-	if d.err != nil {
-		return nil, p, damaged(p.id, d.err)
+	d := decoder{packed.Decoder{B: column(stmt, 11, scratch)}}
+	op.Fingerprint = d.String()
+	if d.Err != nil {
+		return nil, p, damaged(p.id, d.Err)
 	}
 	if err := decodeData(column(stmt, 12, scratch), op); err != nil {
 		return nil, p, damaged(p.id, err)
@@ -225,7 +226,7 @@ func bindIdentity(stmt *sqlite.Stmt, param int, identity string) {
 		return
 	}
 	if len(identity)%2 == 0 {
-		if raw, ok := appendHex(make([]byte, 0, 64), identity); ok {
+		if raw, ok := packed.AppendHex(make([]byte, 0, 64), identity); ok {
 			stmt.BindBytes(param, raw)
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -60,7 +61,7 @@ func spread(hash int64) (a, b uint32) {
 // fillSeen reads what was recorded before, a little at a time.
 func (s *Store) fillSeen() {
 	const some = 10_000
-	for from, more := int64(noTime), true; more; {
+	for from, more := int64(packed.NoTime), true; more; {
 		select {
 		case <-s.stop:
 			return

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -51,7 +52,7 @@ func (s *Store) stats(conn *sqlite.Conn, stats *justonce.Stats) error {
 		state := stateNames[max(0, min(live.ColumnInt64(0), stFailed))]
 		n := live.ColumnInt64(1)
 		stats.Count[state] = n
-		stats.Oldest[state] = timeOf(live.ColumnInt64(2), noTime)
+		stats.Oldest[state] = packed.TimeOf(live.ColumnInt64(2), packed.NoTime)
 		open += n
 	}
 	if _, err := sums.Step(); err != nil {
@@ -68,7 +69,7 @@ func (s *Store) stats(conn *sqlite.Conn, stats *justonce.Stats) error {
 		stats.Count[justonce.Succeeded] = n
 	}
 	now := s.now()
-	at, err := nanos(now, noTime)
+	at, err := packed.Nanos(now, packed.NoTime)
 	if err != nil {
 		return invalid("now", err.Error())
 	}
@@ -78,7 +79,7 @@ func (s *Store) stats(conn *sqlite.Conn, stats *justonce.Stats) error {
 		return err
 	}
 	if found {
-		stats.Lag = now.Sub(timeOf(lag.ColumnInt64(0), never))
+		stats.Lag = now.Sub(packed.TimeOf(lag.ColumnInt64(0), packed.Never))
 	}
 	return lag.Reset()
 }
