@@ -7,11 +7,21 @@ import { options, Script, textOf } from "./script.mjs";
 
 const o = options();
 const script = new Script("ai-sdk", o);
-const client = await createMCPClient({
-  transport: o.url
-    ? { type: "http", url: o.url }
-    : new Experimental_StdioMCPTransport({ command: o.command, args: o.args, env: process.env }),
-});
+const client = await createMCPClient({ transport: o.url ? { type: "http", url: o.url } : stdio() });
+
+// stdio tells the script of calls that are on their way: over stdio this client
+// takes no call back that it has given up, so an answer that came before the next
+// call would count as read.
+function stdio() {
+  const transport = new Experimental_StdioMCPTransport({ command: o.command, args: o.args, env: process.env });
+  const send = transport.send.bind(transport);
+  script.tellsOfCalls = true;
+  transport.send = async (message) => {
+    await send(message);
+    if (message.method === "tools/call") script.called();
+  };
+  return transport;
+}
 
 const usage = { inputTokens: { total: 1 }, outputTokens: { total: 1 } };
 const model = new MockLanguageModelV4({

@@ -5,7 +5,8 @@
 //   node FRAMEWORK.mjs --case ID [--title TEXT] [--calls N] [--timeout MS] [--release FILE]
 //     (--url URL | -- COMMAND ARGS...)
 //
-// FILE is made once the model has seen a call end without a ticket.
+// FILE is made once the model has seen a call end without a ticket, or once its
+// next call is on its way where the client tells.
 // One line of JSON goes to stdout:
 //   {"framework", "calls", "tool_results": [text the model saw], "ticket": number or null, "final": text}
 import { writeFileSync } from "node:fs";
@@ -50,11 +51,20 @@ export class Script {
   next(seen) {
     this.seen = seen;
     if (this.ticket() !== null) return { final: `ticket ${this.ticket()} is open` };
-    if (seen.length > 0 && this.options.release) writeFileSync(this.options.release, "");
+    if (seen.length > 0 && !this.tellsOfCalls) this.release();
     if (this.made >= this.options.calls) return { final: "gave up" };
     this.made++;
     const id = `call_${Math.random().toString(36).slice(2)}`; // never the same, as with real models
     return { call: { id, name: this.options.tool, input: this.options.input } };
+  }
+
+  // called is for clients that tell when a call of theirs is on its way.
+  called() {
+    if (this.seen.length > 0) this.release();
+  }
+
+  release() {
+    if (this.options.release) writeFileSync(this.options.release, "");
   }
 
   ticket() {
