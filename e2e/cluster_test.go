@@ -3,17 +3,14 @@
 package e2e
 
 import (
-	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -22,174 +19,94 @@ import (
 	"github.com/justonce-dev/justonce/sandbox"
 )
 
-var (
-	clusterFaults     = flag.Int("cluster.faults", 5, "how often something of the cluster is killed or cut")
-	clusterOperations = flag.Int("cluster.operations", 300, "how many intents the clients of the cluster have")
-	clusterSeed       = flag.Uint64("cluster.seed", 0, "seed of the cluster's faults and clients; 0: a new one")
-)
-
-const clusterClients = 32
-
 // A cluster is gateways on one PostgreSQL, with the provider apart.
 type cluster struct {
 	t        *testing.T
-	server   *pgtest.Server
+	server   *pgtest.Server // the primary
+	standby  *pgtest.Server // nil: there is none
 	provider string
 	urls     []string
 	gateways []*process
-	proxies  string // toxiproxy's API; "": the gateways reach the server directly
+	toxiAPI  string
+	proxies  [][]string // of each gateway; none: it reaches the server directly
 }
 
-// startCluster starts n gateways with further flags. With cut, toxiproxy stands
-// between each of them and the server.
-func startCluster(t *testing.T, n int, cut bool, flags ...string) *cluster {
+// startCluster starts n gateways with further flags on a single server.
+func startCluster(t *testing.T, n int, flags ...string) *cluster {
 	t.Helper()
 	pgtest.Skip(t)
-	toxiproxy := ""
-	if cut {
-		toxiproxy = program(t, "JUSTONCE_TOXIPROXY")
-	}
-	// What is lost with the machine is not what these tests ask.
-	server, err := pgtest.Start("fsync=off")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	provider := address(t)
-	start(t, "http://"+provider+"/effects/count", binary, "sandbox", "--listen", provider, "--journal", filepath.Join(t.TempDir(), "effects.jsonl"))
-	c := &cluster{t: t, server: server, provider: "http://" + provider}
-	if cut {
-		api := address(t)
-		host, port, _ := net.SplitHostPort(api)
-		c.proxies = "http://" + api
-		start(t, c.proxies+"/version", toxiproxy, "-host", host, "-port", port)
-	}
-	for i := range n {
-		at := fmt.Sprintf("127.0.0.1:%d", server.Port)
-		if cut {
-			proxy := address(t)
-			c.toxi(http.MethodPost, "/proxies", fmt.Sprintf(`{"name":"g%d","listen":%q,"upstream":%q,"enabled":true}`, i, proxy, at))
-			at = proxy
-		}
-		addr := address(t)
-		args := []string{binary, "serve", "--store", "postgres://ann@" + at + "/postgres?sslmode=disable", "--listen", addr,
-			"--sandbox", c.provider, "--worker", fmt.Sprintf("gateway-%d", i)}
-		c.gateways = append(c.gateways, start(t, "http://"+addr+"/readyz", append(args, flags...)...))
-		c.urls = append(c.urls, "http://"+addr)
+	c := newCluster(t)
+	for range n {
+		c.serve([]string{c.address()}, flags...)
 	}
 	return c
 }
 
-func (c *cluster) toxi(method, path, body string) {
-	c.t.Helper()
-	if v := mustRequest(c.t, method, c.proxies+path, body); v.Status >= 300 {
-		c.t.Fatalf("toxiproxy: %s %s: %d %s", method, path, v.Status, v.raw)
+// startWholeCluster starts n gateways with further flags on a server with a
+// synchronous standby. Toxiproxy stands between each gateway and the servers. Half
+// of the gateways know one address, which leads to the primary; the others both
+// servers, and find it.
+func startWholeCluster(t *testing.T, n int, flags ...string) *cluster {
+	t.Helper()
+	pgtest.Skip(t)
+	toxiproxy := program(t, "JUSTONCE_TOXIPROXY")
+	c := newCluster(t, pgtest.Synchronous()...)
+	var err error
+	if c.standby, err = c.server.Standby(); err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(stopServer(t, c.standby))
+	c.awaitSync()
+	api := address(t)
+	host, port, _ := net.SplitHostPort(api)
+	c.toxiAPI = "http://" + api
+	start(t, c.toxiAPI+"/version", toxiproxy, "-host", host, "-port", port)
+	for i := range n {
+		var names, addresses []string
+		for j, server := range []*pgtest.Server{c.server, c.standby}[:1+i%2] {
+			name, at := fmt.Sprintf("g%d-%d", i, j), address(t)
+			c.toxi(http.MethodPost, "/proxies", fmt.Sprintf(`{"name":%q,"listen":%q,"upstream":"127.0.0.1:%d","enabled":true}`, name, at, server.Port))
+			names, addresses = append(names, name), append(addresses, at)
+		}
+		c.proxies = append(c.proxies, names)
+		c.serve(addresses, flags...)
+	}
+	return c
 }
 
-// A clusterFault breaks something, waits until the clients have noticed, and
-// mends it.
-type clusterFault struct {
-	name string
-	do   func(c *cluster, rng *rand.Rand, noticed func())
-}
-
-var clusterFaultKinds = []clusterFault{
-	{"gateway killed", func(c *cluster, rng *rand.Rand, noticed func()) {
-		g := c.gateways[rng.IntN(len(c.gateways))]
-		g.kill()
-		noticed()
-		g.run()
-	}},
-	{"server crashed", func(c *cluster, rng *rand.Rand, noticed func()) {
-		if err := c.server.Crash(); err != nil {
-			c.t.Fatal(err)
-		}
-	}},
-	{"gateway cut off", func(c *cluster, rng *rand.Rand, noticed func()) {
-		proxy := fmt.Sprintf("/proxies/g%d", rng.IntN(len(c.gateways)))
-		c.toxi(http.MethodPost, proxy, `{"enabled":false}`)
-		noticed()
-		c.toxi(http.MethodPost, proxy, `{"enabled":true}`)
-	}},
-	// Answers of commits get lost.
-	{"answers cut", func(c *cluster, rng *rand.Rand, noticed func()) {
-		for i := range c.gateways {
-			c.toxi(http.MethodPost, fmt.Sprintf("/proxies/g%d/toxics", i), fmt.Sprintf(
-				`{"name":"cut","type":"limit_data","stream":"downstream","attributes":{"bytes":%d}}`, 500+rng.IntN(3000)))
-		}
-		noticed()
-		for i := range c.gateways {
-			c.toxi(http.MethodDelete, fmt.Sprintf("/proxies/g%d/toxics/cut", i), "")
-		}
-	}},
-	{"gateway frozen", func(c *cluster, rng *rand.Rand, noticed func()) {
-		g := c.gateways[rng.IntN(len(c.gateways))].cmd.Process
-		if err := g.Signal(syscall.SIGSTOP); err != nil {
-			c.t.Fatal(err)
-		}
-		noticed()
-		if err := g.Signal(syscall.SIGCONT); err != nil {
-			c.t.Fatal(err)
-		}
-	}},
-}
-
-// Four gateways on one PostgreSQL, and everything between them fails: each
-// intent has one effect all the same, and nothing that was accepted is lost.
-func TestCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it kills processes for half a minute")
-	}
-	seed := *clusterSeed
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
-	t.Logf("-cluster.seed=%d", seed)
-	cl := startCluster(t, 4, true, "--config", "testdata/chaos.yaml")
-	c := newChaos(t, *clusterOperations, cl.provider, cl.urls...)
-	c.arm()
-	var clients sync.WaitGroup
-	for i := range clusterClients {
-		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		clients.Go(func() { c.client(rng) })
-	}
-	rng := rand.New(rand.NewPCG(seed, 1<<32))
-	every := float64(*clusterOperations) / float64(*clusterFaults+1)
-	kinds, done := []int{}, map[string]int{}
-	for k := range *clusterFaults {
-		at := int64(every * (float64(k) + 0.5 + rng.Float64()/2))
-		await(t, 2*time.Minute, fmt.Sprintf("%d intents before fault %d", at, k+1), func() bool {
-			return c.started.Load() >= min(at, int64(*clusterOperations))
-		})
-		if len(kinds) == 0 {
-			kinds = rng.Perm(len(clusterFaultKinds))
-		}
-		fault := clusterFaultKinds[kinds[0]]
-		kinds = kinds[1:]
-		fault.do(cl, rng, func() {
-			until := c.requests.Load() + 40
-			await(t, time.Minute, "the clients to notice: "+fault.name, func() bool {
-				return c.requests.Load() >= until || c.answered.Load() >= int64(*clusterOperations)
-			})
-		})
-		done[fault.name]++
-	}
-	clients.Wait()
-	fired, err := c.sandbox.Fired(context.Background())
+// newCluster starts a server and the provider.
+func newCluster(t *testing.T, settings ...string) *cluster {
+	t.Helper()
+	// What is lost with the machine is not what these tests ask.
+	server, err := pgtest.Start(append(settings, "fsync=off")...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("faults of the provider that struck: %v; of the cluster: %v", fired, done)
-	if err := c.sandbox.Disarm(context.Background()); err != nil {
-		t.Fatal(err)
+	t.Cleanup(stopServer(t, server))
+	provider := address(t)
+	start(t, "http://"+provider+"/effects/count", binary, "sandbox", "--listen", provider, "--journal", filepath.Join(t.TempDir(), "effects.jsonl"))
+	return &cluster{t: t, server: server, provider: "http://" + provider}
+}
+
+func stopServer(t *testing.T, s *pgtest.Server) func() {
+	return func() {
+		if err := s.Stop(); err != nil {
+			t.Error(err)
+		}
 	}
-	c.quiet()
-	c.count()
+}
+
+// address is where the primary is.
+func (c *cluster) address() string { return fmt.Sprintf("127.0.0.1:%d", c.server.Port) }
+
+// serve starts a gateway whose ledger is at the one of addresses that takes writes.
+func (c *cluster) serve(addresses []string, flags ...string) {
+	c.t.Helper()
+	listen := address(c.t)
+	args := []string{binary, "serve", "--store", "postgres://ann@" + strings.Join(addresses, ",") + "/postgres?sslmode=disable&target_session_attrs=read-write",
+		"--listen", listen, "--sandbox", c.provider, "--worker", fmt.Sprintf("gateway-%d", len(c.gateways))}
+	c.gateways = append(c.gateways, start(c.t, "http://"+listen+"/readyz", append(args, flags...)...))
+	c.urls = append(c.urls, "http://"+listen)
 }
 
 // clusterCatalog writes a catalog with one tool, whose attempts may take long and
@@ -244,7 +161,7 @@ func (c *cluster) slow(delay time.Duration, times int) {
 // is replaced: one effect. What it hears once it wakes is kept as evidence.
 func TestCluster_FrozenGateway(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 2, false, "--config", clusterCatalog(t))
+	c := startCluster(t, 2, "--config", clusterCatalog(t))
 	c.slow(time.Second, 1)
 	first := c.pay(0, "order-1")
 	await(t, 20*time.Second, "the effect", func() bool { return c.effects() == 1 })
@@ -286,7 +203,7 @@ func TestCluster_FrozenGateway(t *testing.T) {
 func TestCluster_DuplicateElsewhere(t *testing.T) {
 	t.Parallel()
 	const calls = 8
-	c := startCluster(t, 2, false, "--config", clusterCatalog(t), "--poll", "1m")
+	c := startCluster(t, 2, "--config", clusterCatalog(t), "--poll", "1m")
 	c.slow(4600*time.Millisecond, calls)
 	var firsts, seconds []<-chan clusterAnswer
 	for i := range calls {
@@ -318,7 +235,7 @@ func TestCluster_DuplicateElsewhere(t *testing.T) {
 // the minute until somebody looks.
 func TestCluster_DecisionOnTheLedger(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 2, false, "--config", clusterCatalog(t), "--poll", "1m")
+	c := startCluster(t, 2, "--config", clusterCatalog(t), "--poll", "1m")
 	client := sandbox.Client{URL: c.provider}
 	if v := <-c.pay(0, "o-1"); v.State != "succeeded" {
 		t.Fatalf("%s", v.raw)
@@ -334,7 +251,7 @@ func TestCluster_DecisionOnTheLedger(t *testing.T) {
 	if err := client.Disarm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	store := "postgres://ann@" + fmt.Sprintf("127.0.0.1:%d", c.server.Port) + "/postgres?sslmode=disable"
+	store := "postgres://ann@" + c.address() + "/postgres?sslmode=disable"
 	for _, decide := range []string{"cancel", "redrive"} {
 		p := start(t, "", binary, decide, "o-2", "--store", store, "--reason", "a test")
 		if err := p.cmd.Wait(); err != nil {

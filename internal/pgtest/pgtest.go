@@ -3,7 +3,9 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/url"
 	"os"
@@ -28,6 +30,7 @@ type Server struct {
 	programs string
 	as       []string // in front of a command, to run it as another user
 	data     string
+	down     bool // since Kill
 }
 
 // Missing says why there can be no server here, or "".
@@ -55,6 +58,26 @@ func Skip(tb testing.TB) {
 // folder. Its durability is what the settings say: on, like PostgreSQL's, by
 // default. Stop ends it.
 func Start(settings ...string) (_ *Server, err error) {
+	s, err := newServer()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(s.Dir)
+		}
+	}()
+	if err := s.run("initdb", "-D", s.data, "-U", "ann", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"); err != nil {
+		return nil, err
+	}
+	if err := s.configure(append([]string{"listen_addresses=127.0.0.1", "max_connections=300", "log_min_messages=fatal"}, settings...)...); err != nil {
+		return nil, err
+	}
+	return s, s.control("start")
+}
+
+// newServer returns a server that has its folder and port, and nothing else.
+func newServer() (_ *Server, err error) {
 	if why := Missing(); why != "" {
 		return nil, fmt.Errorf("pgtest: %s", why)
 	}
@@ -64,37 +87,29 @@ func Start(settings ...string) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{Dir: dir, programs: programs(), data: filepath.Join(dir, "data")}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-		}
-	}()
-	if s.as, err = unprivileged(dir); err != nil {
+	if s.as, err = unprivileged(dir); err == nil {
+		s.Port, err = freePort()
+	}
+	if err != nil {
+		os.RemoveAll(dir)
 		return nil, err
 	}
-	if s.Port, err = freePort(); err != nil {
-		return nil, err
-	}
-	if err := s.run("initdb", "-D", s.data, "-U", "ann", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync"); err != nil {
-		return nil, err
-	}
-	all := append([]string{
-		fmt.Sprintf("port=%d", s.Port), "unix_socket_directories=" + dir, "listen_addresses=127.0.0.1", "max_connections=300", "log_min_messages=fatal",
-	}, settings...)
+	return s, nil
+}
+
+// configure adds where the server is, and settings, to those that it has.
+func (s *Server) configure(settings ...string) error {
 	conf := ""
-	for _, setting := range all {
+	for _, setting := range append([]string{fmt.Sprintf("port=%d", s.Port), "unix_socket_directories=" + s.Dir}, settings...) {
 		name, value, _ := strings.Cut(setting, "=")
 		conf += fmt.Sprintf("%s = '%s'\n", name, value)
 	}
 	f, err := os.OpenFile(filepath.Join(s.data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Close()
-	if _, err := f.WriteString(conf); err != nil {
-		return nil, err
-	}
-	return s, s.control("start")
+	_, err = f.WriteString(conf)
+	return errors.Join(err, f.Close())
 }
 
 // Program returns a command that runs a program as the server's user.
@@ -119,7 +134,13 @@ func (s *Server) run(name string, args ...string) error {
 // control runs pg_ctl and waits until it is done. The server keeps none of its
 // outputs open.
 func (s *Server) control(args ...string) error {
-	return s.run("pg_ctl", append([]string{"-D", s.data, "-s", "-w", "-t", "60", "-l", filepath.Join(s.Dir, "log")}, args...)...)
+	log := filepath.Join(s.Dir, "log")
+	err := s.run("pg_ctl", append([]string{"-D", s.data, "-s", "-w", "-t", "60", "-l", log}, args...)...)
+	if err != nil {
+		wrote, _ := os.ReadFile(log)
+		err = fmt.Errorf("%w\nThe server wrote:\n%s", err, wrote[max(0, len(wrote)-4<<10):])
+	}
+	return err
 }
 
 // Crash restarts the server as after a crash: nothing is written out, and all
@@ -132,6 +153,9 @@ func (s *Server) Restart() error { return s.control("-m", "fast", "restart") }
 // Stop ends the server and removes its folder.
 func (s *Server) Stop() error {
 	defer os.RemoveAll(s.Dir)
+	if s.down {
+		return nil
+	}
 	return s.control("-m", "immediate", "stop")
 }
 
@@ -197,11 +221,17 @@ func unprivileged(dir string) ([]string, error) {
 	return []string{"setpriv", "--reuid", who.Uid, "--regid", who.Gid, "--clear-groups", "--"}, nil
 }
 
+// freePort returns a port that is still free when a server comes back to it: none
+// that the system gives to outgoing connections.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for try := 0; ; try++ {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err == nil {
+			return port, l.Close()
+		}
+		if try == 100 {
+			return 0, err
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
 }
