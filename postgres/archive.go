@@ -50,8 +50,8 @@ func (s *Store) beginIn(ctx context.Context, c *conn, row *row, begin bool) (*ju
 	}
 	var g group
 	fresh := false
-	params, ref := g.fillRecord(oneRow(row))
-	err = c.exchange(ctx, query{s.record(false, ref), params, func([][]byte) error {
+	params, has := g.fillRecord(oneRow(row), nil)
+	err = c.exchange(ctx, query{s.record(false, has), params, func([][]byte) error {
 		fresh = true
 		return nil
 	}})

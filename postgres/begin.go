@@ -20,18 +20,19 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: begin: %w", err)
 	}
-	var r row
-	if err := r.encode(op, 1, []justonce.Entry{arrived}); err != nil {
+	r := newRequest(kindRecord)
+	defer r.release()
+	if err := r.row.encode(op, 1, []justonce.Entry{arrived}); err != nil {
 		return nil, err
 	}
-	s.include(&r)
-	a, err := s.begin(ctx, &r)
+	s.include(&r.row)
+	a, err := s.begin(ctx, r)
 	if err != nil {
 		return nil, callError(ctx, "begin", err)
 	}
-	s.seen.Add(r.hash)
-	if r.ident != nil {
-		s.seen.Add(*r.ident)
+	s.seen.Add(r.row.hash)
+	if r.row.ident != nil {
+		s.seen.Add(*r.row.ident)
 	}
 	if a.Fresh {
 		op.Version = 1
@@ -46,26 +47,20 @@ var errRestless = errors.New("the operations with its key and identity change to
 // reads first, so that a replay does not wait for a commit. Either way the
 // database decides: a wrong answer of the filter costs a round trip, nothing
 // else.
-func (s *Store) begin(ctx context.Context, row *row) (*justonce.Arrival, error) {
+func (s *Store) begin(ctx context.Context, r *request) (*justonce.Arrival, error) {
+	row := &r.row
 	look := s.seen.MayHave(row.hash) || row.ident != nil && s.seen.MayHave(*row.ident)
 	for range tries {
 		if look {
-			r := newRequest(kindRead)
-			r.row.tenant, r.row.key, r.row.hash, r.row.ident = row.tenant, row.key, row.hash, row.ident
-			if !s.ask(ctx, r) {
-				return nil, context.Cause(ctx)
-			}
+			a, err := s.meet(ctx, row)
 			switch {
-			case r.err != nil:
-				return nil, r.err
-			case r.found != nil && !r.outlived:
-				return &justonce.Arrival{Operation: r.found, MatchedBy: r.match}, nil
-			case r.found != nil:
+			case err == errOutlived:
 				return s.beginAlone(ctx, row)
+			case a != nil || err != nil:
+				return a, err
 			}
 		}
-		r := newRequest(kindRecord)
-		r.row = *row
+		r.taken = false
 		s.writers.add(r)
 		switch {
 		case !s.writers.wait(ctx, r):
@@ -78,6 +73,27 @@ func (s *Store) begin(ctx context.Context, row *row) (*justonce.Arrival, error) 
 		look = true // something is there
 	}
 	return nil, errRestless
+}
+
+// errOutlived says that what is there no longer answers.
+var errOutlived = errors.New("it no longer answers")
+
+// meet returns what row meets, nil if there is nothing.
+func (s *Store) meet(ctx context.Context, row *row) (*justonce.Arrival, error) {
+	r := newRequest(kindRead)
+	defer r.release()
+	r.row.tenant, r.row.key, r.row.hash, r.row.ident = row.tenant, row.key, row.hash, row.ident
+	switch {
+	case !s.ask(ctx, r):
+		return nil, context.Cause(ctx)
+	case r.err != nil:
+		return nil, r.err
+	case r.found == nil:
+		return nil, nil
+	case r.outlived:
+		return nil, errOutlived
+	}
+	return &justonce.Arrival{Operation: r.found, MatchedBy: r.match}, nil
 }
 
 // beginAlone records row in a transaction of its own, which archives what no

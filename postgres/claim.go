@@ -58,20 +58,25 @@ const (
 // anyDue asks whether there is anything to claim, which mostly there is not.
 func (s *Store) anyDue(ctx context.Context, due justonce.Due, at []byte) (any bool, err error) {
 	st := s.st.plain("any due", `SELECT true FROM $schema.watch WHERE`+dueWatch+` ORDER BY due LIMIT 1`, oidInt8, oidInt8)
-	s.look(ctx)
-	params := [][]byte{at, int64Param(s.horizon.start())}
+	s.look(ctx, due.Tools...)
+	s.lookAtBatches(ctx)
+	params := [][]byte{at, int64Param(s.horizon.start(due.Tools...))}
 	if len(due.Tools) > 0 {
 		st = s.st.plain("any due of tools", `SELECT true FROM $schema.watch WHERE`+dueWatch+` AND tool = ANY($3) ORDER BY due LIMIT 1`, oidInt8, oidInt8, oidTexts)
 		params = append(params, textsParam(due.Tools))
 	}
-	err = s.read(ctx, query{st, params, func([][]byte) error { any = true; return nil }})
+	batch := false
+	err = s.read(ctx, query{st, params, func([][]byte) error { any = true; return nil }}, s.anyBatch(at, &batch))
+	if err == nil && batch {
+		any, err = true, s.expire(ctx, at)
+	}
 	return any, err
 }
 
 // candidates returns the query that locks what may be claimed.
 func (s *Store) candidates(due *justonce.Due, at []byte) (*statement, [][]byte) {
 	const what = `SELECT ` + columns + `, ` + resultChunk + `, op.first, ` + dueTime + ` FROM `
-	const still = ` AND op.state < 5 AND op.watch <= ` + dueTime + ` AND op.lease <= ` + dueTime
+	const still = ` AND op.state < 5 AND coalesce(op.watch, op.lease) <= ` + dueTime + ` AND op.lease <= ` + dueTime
 	const lock = ` FOR UPDATE OF op SKIP LOCKED`
 	if due.Ref != nil {
 		h := keyHash(due.Ref.Tenant, due.Ref.Key)
@@ -79,7 +84,7 @@ func (s *Store) candidates(due *justonce.Due, at []byte) (*statement, [][]byte) 
 	}
 	const from = what + `$schema.watch JOIN $schema.op ON op.hash = watch.hash WHERE` + dueWatch + still
 	const order = ` ORDER BY watch.due, watch.created LIMIT $3` + lock
-	params := [][]byte{at, int64Param(s.horizon.start()), int64Param(int64(due.Limit))}
+	params := [][]byte{at, int64Param(s.horizon.start(due.Tools...)), int64Param(int64(due.Limit))}
 	if len(due.Tools) == 0 {
 		return s.st.plain("claim", from+order, oidInt8, oidInt8, oidInt8), params
 	}

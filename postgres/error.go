@@ -114,7 +114,7 @@ func invalid(field, detail string) error {
 // callError says which call failed; what is not an answer of the ledger is
 // its failure.
 func callError(ctx context.Context, call string, err error) error {
-	for _, answer := range []error{justonce.ErrNotFound, justonce.ErrStale, justonce.ErrReferenceTaken, justonce.ErrInvalid} {
+	for _, answer := range []error{justonce.ErrNotFound, justonce.ErrStale, justonce.ErrReferenceTaken, justonce.ErrConflict, justonce.ErrInvalid} {
 		if errors.Is(err, answer) {
 			return fmt.Errorf("postgres: %s: %w", call, err)
 		}

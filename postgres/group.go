@@ -15,41 +15,56 @@ import (
 // Its buffers are reused.
 type group struct {
 	arrays [16]array
-	params [16][]byte
+	params [18][]byte
 }
 
 // recordParams are the parameters of the statement that records new
 // operations, in the order in which fillRecord fills them.
 var recordParams = []uint32{oidUUIDs, oidUUIDs, oidUUIDs, oidTexts, oidTexts, oidTexts, oidTexts, oidTexts,
-	oidInt2s, oidInt8s, oidInt8s, oidInt8s, oidInt8s, oidByteas, oidByteas, oidByteas}
+	oidInt2s, oidInt8s, oidInt8s, oidInt8s, oidInt8s, oidByteas, oidByteas, oidByteas, oidInt8, oidInt8}
+
+// What a record has to do beside the rows themselves.
+const (
+	recWatched   = 1 << iota // some come into watch
+	recBatched               // some are a batch
+	recReference             // some have a reference
+)
 
 // record records rows and returns the hashes of those that had neither a key
 // nor an identity in common with what was there. hopeful: if one has, all fail
-// with a unique violation, which is quicker where nearly all are new. ref: some
-// have a reference.
-func (s *Store) record(hopeful, ref bool) *statement {
-	name := "record"
-	if hopeful {
-		name = "record hopefully"
-	}
-	if ref {
-		name += ", referring"
-	}
-	return s.st.get(name, func() (string, []uint32) {
-		sql := `WITH fresh AS (
-			INSERT INTO $schema.op AS op (hash, ident, ref, tenant, key, tool, scope, run, state, created, updated, watch, lease, fixed, data, first)
-			SELECT ` + unnested(16)
+// with a unique violation, which is quicker where nearly all are new.
+func (s *Store) record(hopeful bool, has int) *statement {
+	return s.st.get("record "+strconv.FormatBool(hopeful)+strconv.Itoa(has), func() (string, []uint32) {
+		const into = `INSERT INTO $schema.op AS op (hash, ident, ref, tenant, key, tool, scope, run, state, created, updated, watch, lease, fixed, data, first)
+			SELECT `
+		if hopeful && has == recBatched { // nearly always
+			return `WITH counted AS (
+				INSERT INTO $schema.tally (n) SELECT cardinality($1)
+			), batched AS (
+				INSERT INTO $schema.batch (due, id, hashes) VALUES ($17, $18, $1)
+			) ` + into + unnested(16), recordParams
+		}
+		sql := `WITH fresh AS (` + into + unnested(16)
 		if !hopeful {
 			sql += ` ON CONFLICT DO NOTHING`
 		}
 		sql += ` RETURNING watch, id, created, lease, hash, state, tenant, tool, ref
-		), watched AS (
-			INSERT INTO $schema.watch (due, id, created, lease, hash, state, tenant, tool)
-			SELECT watch, id, created, lease, hash, state, tenant, tool FROM fresh WHERE watch IS NOT NULL
 		), counted AS (
 			INSERT INTO $schema.tally (n) SELECT count(*) FROM fresh HAVING count(*) > 0
 		)`
-		if ref {
+		if has&recWatched != 0 {
+			sql += `, watched AS (
+			INSERT INTO $schema.watch (due, id, created, lease, hash, state, tenant, tool)
+			SELECT watch, id, created, lease, hash, state, tenant, tool FROM fresh WHERE watch IS NOT NULL
+		)`
+		}
+		if has&recBatched != 0 {
+			sql += `, batched AS (
+			INSERT INTO $schema.batch (due, id, hashes) SELECT $17, $18, array_agg(hash) FROM fresh
+			WHERE watch IS NULL AND state < 5 HAVING count(*) > 0
+		)`
+		}
+		if has&recReference != 0 {
 			sql += `, referred AS (
 			INSERT INTO $schema.reference (hash, op, created) SELECT ref, id, created FROM fresh WHERE ref IS NOT NULL
 		)`
@@ -71,10 +86,11 @@ func unnested(n int) string {
 	return b.String()[2:]
 }
 
-// fillRecord sorts rows into the parameters of record. The order is that of
-// the hashes everywhere, so that two groups never wait for each other in a
-// circle, and neighbours in an index are met together.
-func (g *group) fillRecord(rows []*row) (params [][]byte, ref bool) {
+// fillRecord sorts rows, of which some may be in the batch b, into the
+// parameters of record. The order is that of the hashes everywhere, so that two
+// groups never wait for each other in a circle, and neighbours in an index are
+// met together.
+func (g *group) fillRecord(rows []*row, b *batch) (params [][]byte, has int) {
 	slices.SortFunc(rows, byHash)
 	a := g.reset(recordParams)
 	for _, r := range rows {
@@ -89,14 +105,29 @@ func (g *group) fillRecord(rows []*row) (params [][]byte, ref bool) {
 		a[8].int16(r.state)
 		a[9].int64(r.created)
 		a[10].int64(r.updated)
-		a[11].watch(r)
+		if b == nil {
+			r.batch = nil // of an earlier try
+		}
+		if r.batch != nil {
+			a[11].null()
+		} else {
+			a[11].watch(r)
+			has |= recWatched
+		}
 		a[12].int64(r.lease)
 		a[13].bytes(r.fixed)
 		a[14].bytes(r.data)
 		a[15].bytes(r.chunk)
-		ref = ref || r.ref != nil
+		if r.ref != nil {
+			has |= recReference
+		}
 	}
-	return g.finish(recordParams), ref
+	params = g.finish(recordParams)
+	if params[16], params[17] = nil, nil; b != nil {
+		has |= recBatched
+		params[16], params[17] = int64Param(b.due), int64Param(b.id)
+	}
+	return params, has
 }
 
 // watch adds under which time the operation is watched, NULL if it is not.
@@ -117,9 +148,9 @@ var replaceParams = []uint32{oidInt8s, oidUUIDs, oidUUIDs, oidInt8s, oidInt8s, o
 
 // What a replace has to do beside the row itself.
 const (
-	hasSucceeded = 1 << iota // leaves watch
-	hasOther                 // is or comes into watch
-	hasBig                   // has entries for the table entry
+	hasWatched = 1 << iota // is in watch, and leaves it
+	hasOther               // is or comes into watch
+	hasBig                 // has entries for the table entry
 	hasReference
 )
 
@@ -147,7 +178,7 @@ func (s *Store) replace(has int) *statement {
 			sql += `, op.version, x.chunk, x.big`
 		}
 		sql += `)`
-		if has&hasSucceeded != 0 {
+		if has&hasWatched != 0 {
 			sql += `, unwatched AS (
 			DELETE FROM $schema.watch USING done WHERE done.watch IS NULL AND watch.due = done.was AND watch.id = done.id
 		)`
@@ -203,10 +234,11 @@ func (g *group) fillReplace(rows []*row) (params [][]byte, has int) {
 		a[13].bytes(r.data)
 		a[14].bytes(r.chunk)
 		a[15].bool(r.bigChunk)
-		if r.state == stEnded {
-			has |= hasSucceeded
-		} else {
+		switch {
+		case r.state != stEnded:
 			has |= hasOther
+		case r.batch == nil:
+			has |= hasWatched
 		}
 		if r.bigChunk {
 			has |= hasBig
@@ -231,14 +263,14 @@ func replaced(v [][]byte) []int64 {
 }
 
 func (g *group) reset(oids []uint32) *[16]array {
-	for i, oid := range oids {
-		g.arrays[i].reset(oid)
+	for i := range g.arrays {
+		g.arrays[i].reset(oids[i])
 	}
 	return &g.arrays
 }
 
 func (g *group) finish(oids []uint32) [][]byte {
-	for i := range oids {
+	for i := range g.arrays {
 		g.params[i] = g.arrays[i].param()
 	}
 	return g.params[:len(oids)]

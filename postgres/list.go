@@ -15,10 +15,6 @@ import (
 const (
 	defaultLimit = 50
 	maxLimit     = 1000
-
-	// fewWatched is how many operations that have not succeeded are sorted
-	// rather than looked for among all.
-	fewWatched = 20_000
 )
 
 // List implements [justonce.Store]. A limit above 1000 is taken for 1000.
@@ -36,11 +32,7 @@ func (s *Store) List(ctx context.Context, f justonce.Filter) (*justonce.Page, er
 	if q.until < q.since || q.states == nil {
 		return page, nil
 	}
-	st, err := s.choose(ctx, q)
-	if err != nil {
-		return nil, callError(ctx, "list", err)
-	}
-	err = s.read(ctx, query{st, q.params(), func(v [][]byte) error {
+	err = s.read(ctx, query{s.choose(q), q.params(), func(v [][]byte) error {
 		op, _, err := scan(v)
 		if err != nil {
 			return err
@@ -144,29 +136,29 @@ func (q *listQuery) params() [][]byte {
 }
 
 // choose picks the walk that looks at the fewest rows.
-func (s *Store) choose(ctx context.Context, q *listQuery) (*statement, error) {
+func (s *Store) choose(q *listQuery) *statement {
 	switch {
 	case q.Identity != "":
-		return s.st.plain("list identity", listSelect+`$schema.op WHERE op.ident = $11 AND`+listWhere+listOrder, listParams...), nil
+		return s.st.plain("list identity", listSelect+`$schema.op WHERE op.ident = $11 AND`+listWhere+listOrder, listParams...)
 	case q.Reference != "":
 		return s.st.plain("list reference", listSelect+`$schema.reference AS x JOIN $schema.op ON op.tenant = $1 AND op.created = x.created AND op.id = x.op
-			WHERE x.hash = $12 AND`+listWhere+listOrder, listParams...), nil
+			WHERE x.hash = $12 AND`+listWhere+listOrder, listParams...)
 	case len(q.states) == 1 && q.states[0] == stFailed:
 		return s.st.plain("list failed", listSelect+`$schema.watch JOIN $schema.op ON op.hash = watch.hash
 			WHERE watch.state = 7 AND watch.tenant = $1 AND watch.created >= $2 AND watch.created <= $3 AND watch.created <= $4 AND`+listWhere+
-			` ORDER BY watch.created DESC, op.key DESC LIMIT $13`, listParams...), nil
+			` ORDER BY watch.created DESC, op.key DESC LIMIT $13`, listParams...)
 	case q.unsucceeded:
-		n := int64(0)
-		few := s.st.plain("watched", `SELECT count(*) FROM (SELECT 1 FROM $schema.watch LIMIT $1) AS several`, oidInt8)
-		if err := s.read(ctx, query{few, [][]byte{int64Param(fewWatched + 1)}, func(v [][]byte) error { n = int64At(v, 0); return nil }}); err != nil {
-			return nil, err
-		}
-		if n <= fewWatched {
-			return s.st.plain("list watched", listSelect+`$schema.watch JOIN $schema.op ON op.hash = watch.hash
-				WHERE watch.tenant = $1 AND watch.state = ANY($7) AND`+listWhere+listOrder, listParams...), nil
-		}
+		// Few operations have not succeeded: they are sorted, and only those of
+		// the page are looked at.
+		return s.st.plain("list watched", listSelect+`(SELECT hash, created FROM $schema.watch
+				WHERE tenant = $1 AND state = ANY($7) AND created >= $2 AND created <= $3 AND created <= $4
+				UNION SELECT op.hash, op.created FROM (SELECT unnest(hashes) AS hash FROM $schema.batch) AS member
+				JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
+				ORDER BY created DESC OFFSET 0) AS x
+			CROSS JOIN LATERAL (SELECT * FROM $schema.op WHERE op.hash = x.hash OFFSET 0) AS op
+			WHERE`+listWhere+` ORDER BY x.created DESC, op.key DESC LIMIT $13`, listParams...)
 	}
-	return s.st.plain("list", listSelect+`$schema.op WHERE`+listWhere+listOrder, listParams...), nil
+	return s.st.plain("list", listSelect+`$schema.op WHERE`+listWhere+listOrder, listParams...)
 }
 
 func cursor(at int64, key string) string {

@@ -15,8 +15,8 @@ import (
 var firstMark = mark{"", math.MinInt64, math.MinInt64}
 
 const (
-	purgeScan  = 2000 // rows looked at in one transaction
-	purgeGroup = 200  // operations purged in one transaction
+	purgeScan  = 2000 // rows looked at in one transaction, at most
+	purgeGroup = 200  // operations purged in one transaction, at most
 )
 
 // Purge implements [justonce.Store]. An operation ended when its row was last
@@ -36,12 +36,16 @@ func (s *Store) Purge(ctx context.Context, endedBefore time.Time, limit int) (in
 	s.purge.Lock()
 	defer s.purge.Unlock()
 	start, wrapped := s.purge.next, false
-	purged := 0
+	purged, scan := 0, purgeGroup
 	for purged < limit {
-		n, next, err := s.purgeSome(ctx, before, s.purge.next, min(limit-purged, purgeGroup))
+		n, next, err := s.purgeSome(ctx, before, s.purge.next, scan, min(limit-purged, purgeGroup))
 		purged += n
 		if err != nil {
 			return purged, callError(ctx, "purge", err)
+		}
+		// Where all can be purged, rows behind a full group are read for nothing.
+		if scan = min(2*scan, purgeScan); n > purgeGroup/2 {
+			scan = purgeGroup
 		}
 		switch {
 		case next != nil && !(wrapped && next.behind(start)):
@@ -62,9 +66,9 @@ type mark struct {
 	created, id int64
 }
 
-// purgeSome looks at some rows behind a mark. It returns how many it has made
-// tombstones and the next mark; nil: there are no more.
-func (s *Store) purgeSome(ctx context.Context, before int64, from mark, limit int) (purged int, next *mark, err error) {
+// purgeSome looks at scan rows behind a mark. It returns how many it has made
+// tombstones, at most limit, and the next mark; nil: there are no more.
+func (s *Store) purgeSome(ctx context.Context, before int64, from mark, scan, limit int) (purged int, next *mark, err error) {
 	st := s.st.plain("purge", `WITH several AS (
 			SELECT tenant, created, id, hash, state, updated, purged FROM $schema.op
 			WHERE (tenant, created) >= ($1, $2) AND (tenant, created, id) > ($1, $2, $3) ORDER BY tenant, created, id LIMIT $4
@@ -86,7 +90,7 @@ func (s *Store) purgeSome(ctx context.Context, before int64, from mark, limit in
 		SELECT (SELECT count(*) FROM gone), tenant, created, id FROM last`, oidText, oidInt8, oidInt8, oidInt8, oidInt8, oidInt8)
 	err = s.transaction(ctx, func(c *conn) error {
 		purged, next = 0, nil
-		params := [][]byte{[]byte(from.tenant), int64Param(from.created), int64Param(from.id), int64Param(purgeScan), int64Param(before), int64Param(int64(limit))}
+		params := [][]byte{[]byte(from.tenant), int64Param(from.created), int64Param(from.id), int64Param(int64(scan)), int64Param(before), int64Param(int64(limit))}
 		return c.exchange(ctx, s.alone(c, query{st, params, func(v [][]byte) error {
 			purged, next = int(int64At(v, 0)), &mark{string(v[1]), int64At(v, 2), int64At(v, 3)}
 			return nil

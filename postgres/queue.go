@@ -32,7 +32,7 @@ func (q *queue) start(takers int, serve func() func([]*request)) {
 				}
 				serve(batch)
 				for i, r := range batch {
-					close(r.done)
+					r.done <- struct{}{}
 					batch[i] = nil
 				}
 				q.mu.Lock()
@@ -50,7 +50,7 @@ func (q *queue) add(r *request) {
 	if q.closed {
 		q.mu.Unlock()
 		r.err = unavailable("asking", errClosed)
-		close(r.done)
+		r.done <- struct{}{}
 		return
 	}
 	q.list = append(q.list, r)

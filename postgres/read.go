@@ -69,14 +69,14 @@ func (rd *reader) exchange(ctx context.Context, c *conn, batch []*request) error
 	}
 	rd.queries = append(rd.queries[:0], query{rd.store.selectByKeys(), [][]byte{rd.keys.param()}, func(v [][]byte) error {
 		for _, r := range rd.byKey[hash(v[colHash])] {
-			rd.store.meet(r, v, justonce.MatchKey)
+			rd.store.answer(r, v, justonce.MatchKey)
 		}
 		return nil
 	}})
 	if rd.byIdent != nil {
 		rd.queries = append(rd.queries, query{rd.store.selectByIdents(), [][]byte{rd.idents.param()}, func(v [][]byte) error {
 			for _, r := range rd.byIdent[hash(v[colIdent])] {
-				rd.store.meet(r, v, justonce.MatchIdentity)
+				rd.store.answer(r, v, justonce.MatchIdentity)
 			}
 			return nil
 		}})
@@ -84,8 +84,8 @@ func (rd *reader) exchange(ctx context.Context, c *conn, batch []*request) error
 	return c.exchange(ctx, rd.queries...)
 }
 
-// meet gives r the operation in v, unless one that answers was met by key.
-func (s *Store) meet(r *request, v [][]byte, by justonce.Match) {
+// answer gives r the operation in v, unless one that answers was met by key.
+func (s *Store) answer(r *request, v [][]byte, by justonce.Match) {
 	if r.err != nil || r.found != nil && !r.outlived {
 		return
 	}
@@ -118,6 +118,7 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 		return nil, fmt.Errorf("postgres: get: %w", err)
 	}
 	r := newRequest(kindRead)
+	defer r.release()
 	r.row.tenant, r.row.key, r.row.hash = ref.Tenant, ref.Key, keyHash(ref.Tenant, ref.Key)
 	if !s.ask(ctx, r) {
 		return nil, fmt.Errorf("postgres: get: %w", context.Cause(ctx))

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 
 	justonce "github.com/justonce-dev/justonce"
 )
@@ -15,11 +16,11 @@ const (
 )
 
 // A request is a call that waits for a writer or a reader. Its caller fills it,
-// encoding included.
+// encoding included, and releases it.
 type request struct {
 	kind requestKind
 	row  row
-	done chan struct{} // closed when it is answered
+	done chan struct{} // told once when it is answered
 
 	// What may still be changed, guarded by the queue's mutex.
 	taken, withdrawn bool
@@ -32,8 +33,29 @@ type request struct {
 	err      error
 }
 
+// requests are used again, with their buffers and channels.
+var requests = sync.Pool{New: func() any { return &request{done: make(chan struct{}, 1)} }}
+
+// mostKept is the size of a buffer that is worth keeping.
+const mostKept = 16 << 10
+
 func newRequest(kind requestKind) *request {
-	return &request{kind: kind, done: make(chan struct{})}
+	r := requests.Get().(*request)
+	r.kind = kind
+	return r
+}
+
+// release gives r back, unless a queue may still come upon it.
+func (r *request) release() {
+	if r.withdrawn {
+		return
+	}
+	buf := r.row.buf
+	if cap(buf) > mostKept {
+		buf = nil
+	}
+	*r = request{done: r.done, row: row{buf: buf}}
+	requests.Put(r)
 }
 
 // wait returns when r is answered. It returns false if ctx ended first and r

@@ -15,13 +15,14 @@ import (
 // States as they are stored, in the order of an operation's life. Those below
 // stReview are open, those from stEnded on have ended.
 const (
-	stReview = 5
-	stEnded  = 6 // succeeded
-	stFailed = 7
+	stRunning = 3
+	stReview  = 5
+	stEnded   = 6 // succeeded
+	stFailed  = 7
 )
 
 var stateCodes = map[justonce.State]int16{
-	justonce.Pending: 2, justonce.Running: 3, justonce.Unknown: 4,
+	justonce.Pending: 2, justonce.Running: stRunning, justonce.Unknown: 4,
 	justonce.Review: stReview, justonce.Succeeded: stEnded, justonce.Failed: stFailed,
 }
 
@@ -62,8 +63,10 @@ type row struct {
 	chunk            []byte // the entries of the write
 	hasResult        bool
 	exclusive        bool
-	bigChunk         bool // too big or too late for op.log
-	done             bool // it replaced another
+	bigChunk         bool   // too big or too late for op.log
+	done             bool   // it replaced another
+	batch            *batch // that it is in, and not in watch
+	buf              []byte // of fixed, data and chunk
 }
 
 const (
@@ -105,7 +108,10 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 	r.lease, errs[1] = packed.Nanos(op.LeaseUntil, packed.NoTime)
 	r.created, errs[2] = packed.Nanos(op.CreatedAt, packed.NoTime)
 	r.updated, errs[3] = packed.Nanos(op.UpdatedAt, packed.NoTime)
-	e := packed.Encoder{B: make([]byte, 0, 640)}
+	if r.buf == nil {
+		r.buf = make([]byte, 0, 512)
+	}
+	e := packed.Encoder{B: r.buf[:0]}
 	if version == 1 {
 		e.String(op.Fingerprint)
 		e.String(op.Identity)
@@ -127,6 +133,7 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 			return invalid("time", e.Err.Error())
 		}
 	}
+	r.buf = e.B
 	r.fixed, r.data, r.chunk = e.B[:fixed:fixed], e.B[fixed:data:data], e.B[data:]
 	r.bigChunk = len(r.chunk) > inlineChunk || version > inlineVersion && len(r.chunk) > 0
 	return nil

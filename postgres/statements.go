@@ -37,11 +37,11 @@ func (s *statements) plain(name, sql string, oids ...uint32) *statement {
 	return s.get(name, func() (string, []uint32) { return sql, oids })
 }
 
-// planning keeps the planner from scanning and hashing whole tables where it
-// knows too little of them: every statement of the store finds its rows by an
-// index. Nothing of it needs a session.
+// planning keeps the planner from scanning, hashing and sorting whole tables
+// where it knows too little of them: every statement of the store finds its rows
+// by an index, mostly in their order. Nothing of it needs a session.
 var planning = [][2]string{
-	{"enable_seqscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"}, {"jit", "off"},
+	{"enable_seqscan", "off"}, {"enable_hashjoin", "off"}, {"enable_mergejoin", "off"}, {"enable_sort", "off"}, {"jit", "off"},
 }
 
 // settings makes the settings of a session hold for the transaction under way,

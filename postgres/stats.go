@@ -30,9 +30,14 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 	stats := &justonce.Stats{Count: make(map[justonce.State]int64), Oldest: make(map[justonce.State]time.Time)}
 	// One statement, so that all is seen at one moment. State 0 is the row for
 	// all, whose oldest is since when the most overdue has been due.
-	st := s.st.plain("stats", `SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM $schema.watch GROUP BY state
-		UNION ALL SELECT 0::smallint, coalesce(sum(n), 0)::bigint, (SELECT min(due) FROM $schema.watch WHERE`+dueWatch+`), `+dueTime+`, count(*)
-		FROM $schema.tally`, oidInt8, oidInt8)
+	st := s.st.plain("stats", `WITH batched AS (
+			SELECT op.state, op.created, op.lease FROM (SELECT DISTINCT unnest(hashes) AS hash FROM $schema.batch) AS member
+			JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
+		)
+		SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM $schema.watch GROUP BY state
+		UNION ALL SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM batched GROUP BY state
+		UNION ALL SELECT 0::smallint, coalesce(sum(n), 0)::bigint, least((SELECT min(due) FROM $schema.watch WHERE`+dueWatch+`),
+			(SELECT min(lease) FROM batched WHERE lease <= `+dueTime+`)), `+dueTime+`, count(*) FROM $schema.tally`, oidInt8, oidInt8)
 	var all, others, rows int64
 	err = s.read(ctx, query{st, [][]byte{at, int64Param(packed.NoTime)}, func(v [][]byte) error {
 		code, n := binary.BigEndian.Uint16(v[0]), int64At(v, 1)
@@ -48,9 +53,9 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 		}
 		state := stateNames[code]
 		others += n
-		stats.Count[state] = n
-		if !state.Ended() {
-			stats.Oldest[state] = packed.TimeOf(int64At(v, 2), packed.NoTime)
+		stats.Count[state] += n
+		if oldest := packed.TimeOf(int64At(v, 2), packed.NoTime); !state.Ended() && (stats.Oldest[state].IsZero() || oldest.Before(stats.Oldest[state])) {
+			stats.Oldest[state] = oldest
 		}
 		return nil
 	}})

@@ -114,6 +114,7 @@ type Store struct {
 	notifier *notifier // nil: no wake-ups
 	hope     hope
 	horizon  horizon
+	batches  batches
 	commits  atomic.Uint64
 
 	purge struct {
@@ -165,7 +166,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Store, error) {
 func open(ctx context.Context, pool *pgxpool.Pool, o Options, owned bool) (*Store, error) {
 	s := &Store{o: o, pool: pool, owned: owned, seen: recent.New(), st: newStatements(o.Schema)}
 	s.purge.next = firstMark
-	s.horizon.from = packed.NoTime
+	s.horizon.from, s.batches.horizon.from = packed.NoTime, packed.NoTime
 	ctx, cancel := context.WithTimeout(ctx, max(o.Timeout, time.Minute))
 	defer cancel()
 	if _, err := migrate(ctx, pool, o.Schema, o.Existing); err != nil {
@@ -222,6 +223,7 @@ func (s *Store) Close() error {
 	s.closeOnce.Do(func() {
 		s.closed.Store(true)
 		s.writers.close()
+		s.dropAll()
 		s.readers.close()
 		s.stop()
 		s.background.Wait()

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -63,11 +64,19 @@ func conformWith(t *testing.T, new func(context.Context, *postgres.Options) (*po
 	storetest.Run(t, func(t *testing.T, now func() time.Time) justonce.Store {
 		return open(t, newSchema(), now)
 	}, storetest.Features{
+		CutNews: func(t *testing.T, s justonce.Store) {
+			for _, pid := range listeners(t, s.(*postgres.Store)) {
+				if _, err := connect(t).Exec(t.Context(), `SELECT pg_terminate_backend($1, 5000)`, pid); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
 		Reopen: func(t *testing.T, s justonce.Store, now func() time.Time) justonce.Store {
 			schema, _ := schemas.Load(s)
 			return open(t, schema.(string), now)
 		},
 		Durable: true,
 		Shared:  true,
+		News:    !strings.Contains(t.Name(), "Bounced"),
 	})
 }

@@ -144,8 +144,8 @@ func (s *Store) beginTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation) 
 func (s *Store) tryTx(ctx context.Context, c *conn, r *row) (*justonce.Arrival, error) {
 	var g group
 	fresh := false
-	params, ref := g.fillRecord(oneRow(r))
-	err := c.exchange(ctx, query{s.record(false, ref), params, func([][]byte) error { fresh = true; return nil }})
+	params, has := g.fillRecord(oneRow(r), nil)
+	err := c.exchange(ctx, query{s.record(false, has), params, func([][]byte) error { fresh = true; return nil }})
 	if err != nil || fresh {
 		return &justonce.Arrival{Fresh: true}, err
 	}

@@ -100,7 +100,7 @@ func TestEnqueueTx(t *testing.T) {
 	}
 	other := pendingOp("k", s.Now())
 	other.Fingerprint = "another"
-	if _, err := s.EnqueueTx(t.Context(), again, other); !errors.Is(err, justonce.ErrConflict) {
+	if _, err := s.EnqueueTx(t.Context(), again, other); !errors.Is(err, justonce.ErrConflict) || errors.Is(err, justonce.ErrUnavailable) {
 		t.Errorf("EnqueueTx with other arguments: %v, want ErrConflict", err)
 	}
 	if _, err := s.EnqueueTx(t.Context(), again, benchOp("k2", s.Now())); !errors.Is(err, justonce.ErrInvalid) {
@@ -153,7 +153,7 @@ func TestDoTx(t *testing.T) {
 		t.Error("the effect runs in spite of the conflict")
 		return nil, nil
 	})
-	if !errors.Is(err, justonce.ErrConflict) {
+	if !errors.Is(err, justonce.ErrConflict) || errors.Is(err, justonce.ErrUnavailable) {
 		t.Errorf("DoTx with other arguments: %v, want ErrConflict", err)
 	}
 	// What is rolled back has not happened.

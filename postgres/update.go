@@ -13,6 +13,7 @@ func (s *Store) Update(ctx context.Context, op *justonce.Operation, entries ...j
 		return fmt.Errorf("postgres: update: %w", err)
 	}
 	r := newRequest(kindReplace)
+	defer r.release()
 	if err := r.row.encode(op, op.Version+1, entries); err != nil {
 		return err
 	}

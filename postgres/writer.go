@@ -49,15 +49,25 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 	var queries []query
 	if len(w.rows) > 0 {
 		hopeful := w.store.hope.hopeful()
-		fresh := make(map[hash]bool)
-		params, ref := w.record.fillRecord(w.rows)
-		queries = append(queries, query{statement: w.store.record(hopeful, ref), params: params, row: func(v [][]byte) error {
+		var fresh map[hash]bool
+		b := gather(w.rows)
+		if b != nil {
+			w.store.includeDue(&w.store.batches.horizon, b.due)
+		}
+		params, has := w.record.fillRecord(w.rows, b)
+		queries = append(queries, query{statement: w.store.record(hopeful, has), params: params, row: func(v [][]byte) error {
+			if fresh == nil {
+				fresh = make(map[hash]bool)
+			}
 			fresh[hash(v[0])] = true
 			return nil
 		}})
 		defer func() {
 			for _, r := range w.fresh {
 				r.ok = hopeful || fresh[r.row.hash]
+			}
+			if b != nil && err == nil {
+				w.store.batches.begun(w.fresh)
 			}
 			if hopeful && isUnique(err) {
 				w.store.hope.disappoint()
@@ -68,6 +78,7 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 		for _, r := range w.changed {
 			r.row.done = false
 		}
+		w.store.batches.unwatched(w.others)
 		params, has := w.replace.fillReplace(w.others)
 		queries = append(queries, query{statement: w.store.replace(has), params: params, row: func(v [][]byte) error {
 			for _, n := range replaced(v) {
@@ -79,10 +90,16 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 			for _, r := range w.changed {
 				r.ok = r.row.done
 			}
+			if err == nil {
+				w.store.batches.replaced(w.changed)
+			}
 		}()
 	}
 	if len(queries) == 0 {
 		return nil
+	}
+	if over := w.store.batches.take(w.store.Now(), false); over != nil {
+		queries = append(queries, w.store.drop(over))
 	}
 	return c.exchange(ctx, w.store.alone(c, queries...)...)
 }
