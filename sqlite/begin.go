@@ -27,18 +27,14 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 		}
 	}
 	defer r.free()
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		return nil, callError(ctx, "begin", r.err)
-	case !r.fresh:
-		s.seen.add(r.keyHash) // it may be another process's
+	}
+	s.remember(r)
+	if !r.fresh {
 		return &justonce.Arrival{Operation: r.op, MatchedBy: r.match}, nil
 	}
 	s.places.put(op.Ref, r.place)
-	s.seen.add(r.keyHash)
-	if r.row.identity != "" {
-		s.seen.add(r.idHash)
-	}
 	op.Version = 1
 	return &justonce.Arrival{Fresh: true}, nil
 }
@@ -53,7 +49,7 @@ func (s *Store) record(ctx context.Context, r *request, op *justonce.Operation, 
 		r.free()
 		return err
 	}
-	s.writer.enqueue(r)
+	s.queue.enqueue(r)
 	if !s.wait(ctx, r) {
 		return fmt.Errorf("sqlite: begin: %w", context.Cause(ctx))
 	}

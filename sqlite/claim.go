@@ -36,7 +36,7 @@ func (s *Store) Claim(ctx context.Context, due justonce.Due, advance func(*justo
 	}
 	r := newRequest(kindClaim)
 	r.due, r.advance = due, advance
-	s.writer.enqueue(r)
+	s.queue.enqueue(r)
 	if !s.wait(ctx, r) {
 		return nil, fmt.Errorf("sqlite: claim: %w", context.Cause(ctx))
 	}

@@ -21,7 +21,7 @@ var (
 		justonce.EventAccepted, justonce.EventUnknown, justonce.EventFound, justonce.EventFoundFailed,
 		justonce.EventProgress, justonce.EventAbsent, justonce.EventAmbiguous, justonce.EventLookupFailed,
 		justonce.EventHappened, justonce.EventRetry, justonce.EventCancelled, justonce.EventRedriven,
-		justonce.EventWithdrawn, justonce.EventContested)...)
+		justonce.EventWithdrawn, justonce.EventContested, justonce.EventRenewed)...)
 )
 
 func words[T ~string](names ...T) []string {

@@ -18,7 +18,7 @@ func (s *Store) TryExec(due justonce.Ref, queries ...string) error {
 	_, err := s.Claim(context.Background(), justonce.Due{Ref: &due, Limit: 1},
 		func(*justonce.Operation, time.Time) ([]justonce.Entry, bool) {
 			for _, q := range queries {
-				if err2 = sqlitex.ExecuteTransient(s.writer.conn, q, nil); err2 != nil {
+				if err2 = sqlitex.ExecuteTransient(s.queue.writer.conn, q, nil); err2 != nil {
 					break
 				}
 			}
@@ -59,10 +59,10 @@ func (s *Store) Block(tb testing.TB, due justonce.Ref) (release func()) {
 
 // Queued returns how many requests wait for the writer.
 func (s *Store) Queued() int {
-	s.writer.mu.Lock()
-	defer s.writer.mu.Unlock()
+	s.queue.mu.Lock()
+	defer s.queue.mu.Unlock()
 	n := 0
-	for _, r := range s.writer.queue {
+	for _, r := range s.queue.waiting {
 		if r.stage == stageQueued {
 			n++
 		}
@@ -92,3 +92,12 @@ func DecodeTime(b []byte) (time.Time, error) {
 	t := d.Time()
 	return t, d.Err
 }
+
+// Closing reports whether Close has come to the writer.
+func (s *Store) Closing() bool {
+	_, open := s.queue.pending()
+	return !open
+}
+
+// Words are the lists that entries are encoded with.
+var Words = [...][]string{entryKinds, entryStates, outcomes}

@@ -29,6 +29,10 @@ func TestMain(m *testing.M) {
 		childSameKeys(path)
 	case "load":
 		childLoad(path)
+	case "orders":
+		childOrders(path)
+	case "inside":
+		childInside(path)
 	}
 }
 

@@ -88,7 +88,7 @@ func purgeable(op *justonce.Operation, p place, before time.Time) bool {
 func (s *Store) purgeIDs(ctx context.Context, before time.Time, ids []int64) (int, error) {
 	r := newRequest(kindPurge)
 	r.before, r.ids = before, ids
-	s.writer.enqueue(r)
+	s.queue.enqueue(r)
 	if !s.wait(ctx, r) {
 		return 0, context.Cause(ctx)
 	}

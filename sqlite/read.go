@@ -42,7 +42,7 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 // callError says which call failed; what is not an answer of the ledger is
 // its failure.
 func callError(ctx context.Context, call string, err error) error {
-	for _, answer := range []error{justonce.ErrNotFound, justonce.ErrStale, justonce.ErrReferenceTaken, justonce.ErrInvalid} {
+	for _, answer := range []error{justonce.ErrNotFound, justonce.ErrStale, justonce.ErrReferenceTaken, justonce.ErrInvalid, justonce.ErrConflict} {
 		if errors.Is(err, answer) {
 			return fmt.Errorf("sqlite: %s: %w", call, err)
 		}

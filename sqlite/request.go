@@ -107,7 +107,7 @@ func (s *Store) wait(ctx context.Context, r *request) bool {
 	case <-r.done:
 		return true
 	case <-ctx.Done():
-		if s.writer.withdraw(r) {
+		if s.queue.withdraw(r) {
 			return false
 		}
 		<-r.done

@@ -50,6 +50,14 @@ func (s *seen) maybe(hash int64) bool {
 	return true
 }
 
+// remember adds what r has begun or met, which may be another process's.
+func (s *Store) remember(r *request) {
+	s.seen.add(r.keyHash)
+	if r.fresh && r.row.identity != "" {
+		s.seen.add(r.idHash)
+	}
+}
+
 // spread makes two independent numbers of a hash.
 func spread(hash int64) (a, b uint32) {
 	x := uint64(hash) * 0x9e3779b97f4a7c15

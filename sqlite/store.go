@@ -4,7 +4,8 @@
 // survives a crash of the program and of the machine. One goroutine writes;
 // what waits for it shares one transaction and one fsync (group commit).
 // Several processes on one machine may use the file at the same time. It must
-// be on a local disk.
+// be on a local disk. An application that keeps its own tables in it can write
+// them and the ledger in one transaction, see [Store.InTx].
 package sqlite
 
 import (
@@ -48,7 +49,7 @@ type Store struct {
 	now     func() time.Time
 	log     *slog.Logger
 	readers *readers
-	writer  *writer
+	queue   *queue
 	places  places
 	seen    *seen
 	hash    hasher
@@ -117,10 +118,12 @@ func Open(ctx context.Context, path string, o *Options) (_ *Store, err error) {
 		conn.Close()
 		return nil, unavailable("preparing "+path, err)
 	}
-	if s.writer, err = newWriter(ctx, s, conn, path, opts.BusyTimeout); err != nil {
+	w, err := newWriter(ctx, s, conn, path, opts.BusyTimeout)
+	if err != nil {
 		conn.Close()
 		return nil, unavailable("preparing "+path, err)
 	}
+	s.queue = newQueue(w)
 	if s.readers, err = newReaders(s, path, opts.ReadConns, opts.BusyTimeout); err == nil {
 		var long *sqlite.Conn
 		if long, err = connect(path, readerCacheKiB, opts.BusyTimeout); err == nil {
@@ -132,7 +135,7 @@ func Open(ctx context.Context, path string, o *Options) (_ *Store, err error) {
 		conn.Close()
 		return nil, unavailable("opening "+path+" for reading", err)
 	}
-	go s.writer.run()
+	go s.queue.run()
 	s.filled.Go(s.fillSeen)
 	return s, nil
 }
@@ -142,7 +145,7 @@ func (s *Store) Now() time.Time { return s.now() }
 
 // Commits returns how many transactions have been committed since Open. Calls
 // that ran at the same time share one.
-func (s *Store) Commits() uint64 { return s.writer.commits.Load() }
+func (s *Store) Commits() uint64 { return s.queue.commits.Load() }
 
 // Close waits for the calls under way and releases the file. Later calls
 // return justonce.ErrUnavailable.
@@ -151,7 +154,7 @@ func (s *Store) Close() error {
 		close(s.stop)
 		s.filled.Wait()
 		s.closeReaders()
-		s.closeErr = unavailable("closing", s.writer.close())
+		s.closeErr = unavailable("closing", s.queue.close())
 	})
 	return s.closeErr
 }

@@ -30,7 +30,7 @@ func (s *Store) Update(ctx context.Context, op *justonce.Operation, entries ...j
 	if r.place.id == 0 || r.place.version != op.Version || r.exclusive {
 		s.hash.fill(r) // it will have to be looked up
 	}
-	s.writer.enqueue(r)
+	s.queue.enqueue(r)
 	if !s.wait(ctx, r) {
 		return fmt.Errorf("sqlite: update: %w", context.Cause(ctx))
 	}

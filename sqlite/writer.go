@@ -3,34 +3,22 @@ package sqlite
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// A writer runs every write of a store. Its goroutine takes all requests that
-// wait, runs them in one transaction and acknowledges them after the commit;
-// meanwhile the next ones gather. There is no artificial delay.
+// A writer writes to the ledger on a connection of its own, one transaction at a
+// time. Whoever uses one has the turn, see [queue].
 type writer struct {
 	store *Store
 	path  string
 	busy  time.Duration
+	guard *guard // of a connection that is lent, else nil
 
-	mu     sync.Mutex
-	queue  []*request
-	closed bool
-	wake   chan struct{} // capacity 1
-	done   chan struct{} // closed when run has returned
-
-	commits atomic.Uint64
-
-	// Of the goroutine alone.
 	conn       *sqlite.Conn // nil after a failure that needs a new one
 	stmts      statements
-	batch      []*request
 	scratch    []byte
 	seen       int64 // data_version at which the ids below were read
 	lastOp     int64
@@ -39,15 +27,12 @@ type writer struct {
 	newEntries []newEntry
 	failed     int64     // change of the number of failed operations
 	foreign    time.Time // when another process was last seen to write
-	err        error     // of Close
 }
-
-// maxGroup bounds a transaction, so that other processes get their turn.
-const maxGroup = 1024
 
 // statements of the writer's connection.
 type statements struct {
 	begin, commit, rollback, dataVersion, lastIDs *sqlite.Stmt
+	save, undo, release                           *sqlite.Stmt
 	insertOp, insertOps                           *sqlite.Stmt
 	insertEntry, insertEntries, updateOp          *sqlite.Stmt
 	bySlot, takeSlot, setSlot, leaveSlot          *sqlite.Stmt
@@ -58,9 +43,14 @@ type statements struct {
 
 func (st *statements) prepare(conn *sqlite.Conn) error {
 	p := preparer{conn: conn}
-	st.begin = p.prepare("BEGIN IMMEDIATE")
-	st.commit = p.prepare("COMMIT")
-	st.rollback = p.prepare("ROLLBACK")
+	// The word too much keeps them apart from those of an application, which a
+	// connection would take for the same and leave unguarded.
+	st.begin = p.prepare("BEGIN IMMEDIATE TRANSACTION")
+	st.commit = p.prepare("COMMIT TRANSACTION")
+	st.rollback = p.prepare("ROLLBACK TRANSACTION")
+	st.save = p.prepare("SAVEPOINT justonce")
+	st.undo = p.prepare("ROLLBACK TRANSACTION TO justonce")
+	st.release = p.prepare("RELEASE justonce")
 	st.dataVersion = p.prepare("PRAGMA data_version")
 	st.lastIDs = p.prepare("SELECT (SELECT max(id) FROM op), (SELECT max(id) FROM entry)")
 	st.insertOp = p.prepare(insertMany("op ("+columns+")", columnCount, 1))
@@ -85,7 +75,7 @@ func (st *statements) prepare(conn *sqlite.Conn) error {
 }
 
 func newWriter(ctx context.Context, s *Store, conn *sqlite.Conn, path string, busy time.Duration) (*writer, error) {
-	w := &writer{store: s, path: path, busy: busy, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	w := &writer{store: s, path: path, busy: busy}
 	if err := w.use(conn); err != nil {
 		return nil, err
 	}
@@ -108,122 +98,12 @@ func (w *writer) use(conn *sqlite.Conn) error {
 			return err
 		}
 	}
+	if w.guard != nil {
+		if err := w.guard.watch(conn); err != nil {
+			return err
+		}
+	}
 	return w.stmts.prepare(conn)
-}
-
-// enqueue hands r to the writer.
-func (w *writer) enqueue(r *request) {
-	w.mu.Lock()
-	if w.closed {
-		w.mu.Unlock()
-		r.err = unavailable("writing", errClosed)
-		r.done <- struct{}{}
-		return
-	}
-	r.stage = stageQueued
-	w.queue = append(w.queue, r)
-	w.mu.Unlock()
-	w.signal()
-}
-
-func (w *writer) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-// withdraw takes r back and returns true unless its transaction has begun.
-func (w *writer) withdraw(r *request) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if r.stage != stageQueued {
-		return false
-	}
-	r.stage = stageWithdrawn
-	return true
-}
-
-// take moves what is queued into the batch, in the order of its arrival.
-func (w *writer) take() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.batch = w.batch[:0]
-	n := 0
-	for _, r := range w.queue {
-		if len(w.batch) == maxGroup {
-			break
-		}
-		n++
-		if r.stage == stageQueued {
-			r.stage = stageTaken
-			w.batch = append(w.batch, r)
-		}
-	}
-	rest := copy(w.queue, w.queue[n:])
-	clear(w.queue[rest:])
-	w.queue = w.queue[:rest]
-}
-
-// pending reports whether there is work, and whether there may be more.
-func (w *writer) pending() (work, more bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.queue) > 0, !w.closed
-}
-
-func (w *writer) run() {
-	defer close(w.done)
-	for {
-		work, more := w.pending()
-		switch {
-		case work:
-			w.group()
-		case more:
-			<-w.wake
-		default:
-			w.err = w.disconnect()
-			return
-		}
-	}
-}
-
-func (w *writer) close() error {
-	w.mu.Lock()
-	w.closed = true
-	w.mu.Unlock()
-	w.signal()
-	<-w.done
-	return w.err
-}
-
-// group runs one transaction and acknowledges its requests.
-func (w *writer) group() {
-	err := w.connect()
-	if err == nil {
-		err = w.begin(context.Background())
-	}
-	// Not before the lock is held: until then callers may still leave, and
-	// others join.
-	w.take()
-	if err == nil {
-		if err = w.transact(); err != nil {
-			w.recover(err)
-		}
-	}
-	if err == nil {
-		w.commits.Add(1)
-	}
-	for i, r := range w.batch {
-		if err != nil {
-			r.err = unavailable("writing", err)
-		}
-		w.batch[i] = nil
-		r.done <- struct{}{}
-	}
-	if err == nil {
-		w.yield()
-	}
 }
 
 // begin starts a transaction. Another process may hold the lock.
@@ -231,13 +111,13 @@ func (w *writer) begin(ctx context.Context) error {
 	return retryBusy(ctx, w.busy, func() error { return run(w.stmts.begin) })
 }
 
-// transact runs the batch in the transaction that has begun and commits. What
+// transact runs a batch in the transaction that has begun and commits. What
 // is wrong with one request is in its err; an error returned is that of all.
-func (w *writer) transact() error {
+func (w *writer) transact(batch []*request) error {
 	if err := w.refresh(); err != nil {
 		return err
 	}
-	for _, r := range w.batch {
+	for _, r := range batch {
 		var err error
 		switch r.kind {
 		case kindBegin:
@@ -253,6 +133,11 @@ func (w *writer) transact() error {
 			return err
 		}
 	}
+	return w.commit()
+}
+
+// commit writes what has been gathered and commits.
+func (w *writer) commit() error {
 	if err := w.flush(); err != nil {
 		return err
 	}
@@ -275,16 +160,24 @@ func (w *writer) refresh() error {
 	if w.seen >= 0 {
 		w.foreign = time.Now()
 	}
-	stmt := w.stmts.lastIDs
-	if _, err := stmt.Step(); err != nil {
+	foreign, last := w.seen >= 0, w.lastOp
+	if err := w.readIDs(); err != nil {
 		return err
 	}
-	foreign, last := w.seen >= 0, w.lastOp
-	w.lastOp, w.lastEntry = stmt.ColumnInt64(0), stmt.ColumnInt64(1)
 	if foreign && last != w.lastOp {
 		w.store.seen.others.Store(true)
 	}
 	w.seen = version
+	return nil
+}
+
+// readIDs reads the highest ids.
+func (w *writer) readIDs() error {
+	stmt := w.stmts.lastIDs
+	if _, err := stmt.Step(); err != nil {
+		return err
+	}
+	w.lastOp, w.lastEntry = stmt.ColumnInt64(0), stmt.ColumnInt64(1)
 	return stmt.Reset()
 }
 

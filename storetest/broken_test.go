@@ -13,7 +13,16 @@ import (
 type brokenStore struct {
 	wrap     func(s justonce.Store) justonce.Store
 	reopen   func(t *testing.T, s justonce.Store, now func() time.Time) justonce.Store // defaults to the same store
+	news     bool                                                                      // it tells of changes, as telling
 	caughtBy []string
+}
+
+// badNews is a store that is wrong in what it tells of changes.
+func badNews(f fault, caughtBy ...string) brokenStore {
+	return brokenStore{
+		wrap:   func(s justonce.Store) justonce.Store { return newTelling(s, f) },
+		reopen: reopenTelling, news: true, caughtBy: caughtBy,
+	}
 }
 
 var brokenStores = map[string]brokenStore{
@@ -127,6 +136,12 @@ var brokenStores = map[string]brokenStore{
 		},
 		caughtBy: []string{"Shared/OneSeesTheOther", "Race/History1"},
 	},
+	"no news comes":                   badNews(silent, "Listen/HearsOfTheOther"),
+	"an end is no news":               badNews(silentOfEnds, "Listen/HearsOfTheOther"),
+	"news waits and is lost":          badNews(losesLast, "Listen/HearsOfTheLast"),
+	"listening does not end":          badNews(neverEnds, "Listen/EndsWithItsContext"),
+	"listening ends in an error":      badNews(endsInError, "Listen/EndsWithItsContext"),
+	"listening ends at the first cut": badNews(deafAfterCut, "Listen/SurvivesACut"),
 }
 
 type (

@@ -60,17 +60,13 @@ func TestBrokenStore(t *testing.T) {
 	if b.reopen != nil {
 		reopen = b.reopen
 	}
-	storetest.Run(t, open, storetest.Features{Reopen: reopen, Durable: true, Shared: true})
+	storetest.Run(t, open, storetest.Features{Reopen: reopen, Durable: true, Shared: true, News: b.news, CutNews: cutNews})
 }
 
 // TestSound runs the suite with a store that is not broken, in the way that
 // TestBrokenStore does.
 func TestSound(t *testing.T) {
 	storetest.Run(t, func(t *testing.T, now func() time.Time) justonce.Store {
-		return inmem.New(&inmem.Options{Now: now})
-	}, storetest.Features{
-		Reopen:  func(t *testing.T, s justonce.Store, now func() time.Time) justonce.Store { return s },
-		Durable: true,
-		Shared:  true,
-	})
+		return newTelling(inmem.New(&inmem.Options{Now: now}), sound)
+	}, storetest.Features{Reopen: reopenTelling, Durable: true, Shared: true, News: true, CutNews: cutNews})
 }

@@ -55,7 +55,7 @@ type Opener func(t *testing.T, now func() time.Time) justonce.Store
 // for the interface alone.
 type Features struct {
 	// Reopen opens the ledger of s, which the Opener or Reopen returned, once
-	// more. Durable and Shared need it.
+	// more. Durable, Shared and News need it.
 	Reopen func(t *testing.T, s justonce.Store, now func() time.Time) justonce.Store
 
 	// Durable: all that was acknowledged is there when the ledger is reopened
@@ -65,13 +65,22 @@ type Features struct {
 	// Shared: several stores that are open on one ledger at the same time, as
 	// in several processes, behave as one.
 	Shared bool
+
+	// News: Listen hears soon of what another store that is open on the ledger has
+	// made pending, ended or put into review, and has told before its Close returns.
+	// The store is a [justonce.Notifier]. Needs Reopen.
+	News bool
+
+	// CutNews cuts the connection on which s listens, and returns when it is gone.
+	// Listen, called again if it fails, hears of what is changed later. Optional.
+	CutNews func(t *testing.T, s justonce.Store)
 }
 
 // Run tests stores that open returns. Every test has a store of its own, with
 // an injected clock, and runs in parallel with the others. Nothing sleeps.
 func Run(t *testing.T, open func(t *testing.T, now func() time.Time) justonce.Store, f Features) {
-	if (f.Durable || f.Shared) && f.Reopen == nil {
-		t.Fatal("storetest: Durable and Shared need Reopen")
+	if (f.Durable || f.Shared || f.News) && f.Reopen == nil {
+		t.Fatal("storetest: Durable, Shared and News need Reopen")
 	}
 	s := &suite{open: open, features: f}
 	t.Run("Now", s.now)
@@ -89,6 +98,7 @@ func Run(t *testing.T, open func(t *testing.T, now func() time.Time) justonce.St
 	t.Run("Context", s.context)
 	t.Run("Model", s.model)
 	t.Run("Race", s.race)
+	t.Run("Listen", s.listen)
 	if f.Durable {
 		t.Run("Durable", s.durable)
 	}

@@ -25,15 +25,15 @@ func history() []justonce.Entry {
 			Evidence: map[string]string{"b": "2", "a": "0123456789abcdef"}, Body: []byte("result")},
 		{Kind: justonce.EntryDecision, State: justonce.Failed, Outcome: justonce.EventCancelled, At: at, Actor: "ann", Note: "nö",
 			Failure: &justonce.Failure{Code: "cancelled", Message: "m"}},
-		{Kind: justonce.EntryKind("later"), Outcome: justonce.EventWithdrawn, Fence: math.MinInt64, Body: []byte{}},
+		{Kind: justonce.EntryKind("later"), Outcome: "later still", Fence: math.MinInt64, Body: []byte{}},
 	}
 }
 
 // stored is the history as databases have it.
-const stored = "0200000096010001020117979cfe3d85cd1500087b2261223a317d011b03060617979cfe3d85cd150417979cfe01eb031508" +
+const stored = "0200000098010001020117979cfe3d85cd1500087b2261223a317d011b03060617979cfe3d85cd150417979cfe01eb031508" +
 	"63685f310000020261110123456789abcdef0262023207726573756c74011408071317979cfe3d85cd15000006616e6e066e" +
-	"c3b61263616e63656c6c6564026d000100000a6c6174657201001277697468647261776e8000000000000000ffffffffffff" +
-	"ffffff0101"
+	"c3b61263616e63656c6c6564026d000100000a6c617465720100166c61746572207374696c6c8000000000000000ffffffff" +
+	"ffffffffff0101"
 
 func chunk(tb testing.TB, version int64, list ...justonce.Entry) []byte {
 	tb.Helper()

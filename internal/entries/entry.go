@@ -11,17 +11,19 @@ import (
 	"github.com/justonce-dev/justonce/internal/packed"
 )
 
-// The words of the encoding are numbered by their place: append only.
+// Kinds, States and Outcomes are the words of the encoding, numbered by their
+// place: append only.
 var (
-	entryKinds = words(justonce.EntryArrived, justonce.EntryClaimed, justonce.EntryAttempt, justonce.EntryLookup,
+	Kinds = words(justonce.EntryArrived, justonce.EntryClaimed, justonce.EntryAttempt, justonce.EntryLookup,
 		justonce.EntryExpired, justonce.EntryReleased, justonce.EntryLate, justonce.EntryDecision, justonce.EntryObserved)
-	entryStates = append([]string{""}, words(justonce.Pending, justonce.Running, justonce.Unknown,
+	States = append([]string{""}, words(justonce.Pending, justonce.Running, justonce.Unknown,
 		justonce.Review, justonce.Succeeded, justonce.Failed)...)
-	outcomes = append([]string{""}, words(justonce.EventClaimed, justonce.EventLeaseExpired, justonce.EventReleased,
+	Outcomes = append([]string{""}, words(justonce.EventClaimed, justonce.EventLeaseExpired, justonce.EventReleased,
 		justonce.EventDeferred, justonce.EventSucceeded, justonce.EventRejected, justonce.EventNotExecuted,
 		justonce.EventAccepted, justonce.EventUnknown, justonce.EventFound, justonce.EventFoundFailed,
 		justonce.EventProgress, justonce.EventAbsent, justonce.EventAmbiguous, justonce.EventLookupFailed,
-		justonce.EventHappened, justonce.EventRetry, justonce.EventCancelled, justonce.EventRedriven)...)
+		justonce.EventHappened, justonce.EventRetry, justonce.EventCancelled, justonce.EventRedriven,
+		justonce.EventWithdrawn, justonce.EventContested, justonce.EventRenewed)...)
 )
 
 func words[T ~string](names ...T) []string {
@@ -53,9 +55,9 @@ func appendEntry(e *packed.Encoder, x *justonce.Entry) {
 	}
 	e.Byte(entryVersion)
 	e.Byte(flags)
-	e.Name(string(x.Kind), entryKinds)
-	e.Name(string(x.State), entryStates)
-	e.Name(string(x.Outcome), outcomes)
+	e.Name(string(x.Kind), Kinds)
+	e.Name(string(x.State), States)
+	e.Name(string(x.Outcome), Outcomes)
 	e.Time(x.At)
 	e.Int(x.Fence)
 	if flags&entryStarted != 0 {
@@ -93,9 +95,9 @@ func next(d *packed.Decoder) (x justonce.Entry) {
 	}
 	flags := d.Byte()
 	x.IsResult = flags&entryIsResult != 0
-	x.Kind = justonce.EntryKind(d.Name(entryKinds))
-	x.State = justonce.State(d.Name(entryStates))
-	x.Outcome = justonce.EventKind(d.Name(outcomes))
+	x.Kind = justonce.EntryKind(d.Name(Kinds))
+	x.State = justonce.State(d.Name(States))
+	x.Outcome = justonce.EventKind(d.Name(Outcomes))
 	x.At = d.Time()
 	x.Fence = d.Int()
 	if flags&entryStarted != 0 {
