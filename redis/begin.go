@@ -54,26 +54,24 @@ func (s *Store) begin(ctx context.Context, r *row) (*justonce.Arrival, error) {
 			return &justonce.Arrival{Operation: found, MatchedBy: justonce.MatchKey}, nil
 		}
 	}
-	now, err := s.timeArg()
-	if err != nil {
-		return nil, err
-	}
-	args := []string{now, string(r.hash[:]), text(r.whole()), text(r.chunk), r.name(), r.tenant}
+	args := []string{string(r.hash[:]), text(r.whole()), text(r.chunk), r.name(), r.tenant, "0"}
 	own := len(args)
 	longer := map[string]int{} // how often the suffix of an archived key is repeated
 	for range tries {
-		v, err := strs(s.write(ctx, scriptBegin, args...))
+		m, err := s.begins.do(args)
+		if err == nil && m.IsInt64() {
+			return &justonce.Arrival{Fresh: true}, nil
+		}
+		v, err := strs(m, err)
 		if err != nil {
 			return nil, err
 		}
 		switch {
-		case len(v) == 1 && v[0] == "fresh":
-			return &justonce.Arrival{Fresh: true}, nil
 		case len(v) == 2 && v[0] == "taken":
 			longer[v[1]]++
-			args = args[:own]
+			args = append(args[:own-1], "0")
 		case len(v) > 1 && v[0] == "old":
-			args = args[:own]
+			args = append(args[:own-1], strconv.Itoa(len(v)/2))
 			for i := 1; i+1 < len(v); i += 2 {
 				if args, err = appendArchived(args, v[i], v[i+1], longer[v[i]]); err != nil {
 					return nil, err

@@ -26,6 +26,9 @@ const (
 // errGone is what a script says too.
 var errGone = errors.New("the ledger is not there any more, or another is in its place: somebody has emptied or replaced the database; find out who, then restart: what was recorded before is not known any more")
 
+// errNoLedger is what Options.Existing makes of a prefix that nobody has.
+var errNoLedger = errors.New("there is no ledger under this prefix; serve creates one; or name another database or prefix, such as redis://host:6379/1?prefix=payments")
+
 // claimPrefix reads the marker of the ledger, or makes one. It holds the format
 // and a random name, so that a ledger that was emptied is never taken for itself.
 func (s *Store) claimPrefix(ctx context.Context) error {
@@ -35,6 +38,9 @@ func (s *Store) claimPrefix(ctx context.Context) error {
 	}
 	mark, err := get()
 	if rueidis.IsRedisNil(err) {
+		if s.o.Existing {
+			return errNoLedger
+		}
 		fresh := markBegin + markFormat + " " + rand.Text()
 		err = s.client.Do(ctx, s.client.B().Set().Key(key).Value(fresh).Nx().Build()).Error()
 		if err == nil || rueidis.IsRedisNil(err) {

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,8 +150,11 @@ func (c *claim) take(ctx context.Context, advance func(*justonce.Operation, time
 	}
 	claimed := taken[:0]
 	for i, op := range taken {
-		if done[i] == nil {
+		switch err := done[i]; {
+		case err == nil:
 			claimed = append(claimed, op)
+		case !errors.Is(err, justonce.ErrStale):
+			c.store.o.Logger.Error("ledger: an operation that is due cannot be written", "error", err)
 		}
 	}
 	return claimed, nil

@@ -23,6 +23,27 @@ func (s *Store) Look() { s.look(context.Background()) }
 // Forget empties what s remembers to have seen.
 func (s *Store) Forget() { s.seen = recent.New() }
 
+// Waiting returns how many writes wait to be sent with others.
+func (s *Store) Waiting() (begins, updates int) {
+	n := func(g *gatherer) int {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return len(g.waiting)
+	}
+	return n(&s.begins), n(&s.updates)
+}
+
+// Underway returns how many groups of writes are under way.
+func (s *Store) Underway() int {
+	n := 0
+	for _, g := range []*gatherer{&s.begins, &s.updates} {
+		g.mu.Lock()
+		n += g.underway
+		g.mu.Unlock()
+	}
+	return n
+}
+
 // OpKey returns the name of the key under which an operation is.
 func (s *Store) OpKey(tenant, key string) string { return s.opKey(keyHash(tenant, key)) }
 

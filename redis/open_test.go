@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	justonce "github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/redis"
 )
 
@@ -104,6 +105,25 @@ func TestOpenRefuses(t *testing.T) {
 			s.Close()
 		}
 		wantUnavailable(t, "Open("+tt.url+")", err, tt.want)
+	}
+}
+
+func TestOpenExisting(t *testing.T) {
+	t.Parallel()
+	srv := start(t)
+	existing := &redis.Options{Existing: true}
+	s, err := redis.Open(t.Context(), srv.URL(), existing)
+	if err == nil {
+		s.Close()
+	}
+	wantUnavailable(t, "Open", err, "there is no ledger")
+	if n := do(t, srv, "DBSIZE"); n != "0" {
+		t.Errorf("Open made %s keys", n)
+	}
+	begin(t, open(t, srv.URL(), nil), "k")
+	looking := open(t, srv.URL(), existing)
+	if _, err := looking.Get(t.Context(), justonce.Ref{Key: "k"}); err != nil {
+		t.Errorf("Get: %v", err)
 	}
 }
 

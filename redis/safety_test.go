@@ -2,12 +2,14 @@ package redis_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/redistest"
 	"github.com/justonce-dev/justonce/redis"
 )
 
@@ -98,11 +100,24 @@ func TestServerBecomesAReplica(t *testing.T) {
 	}
 }
 
+// awaitReplica waits until the replica has taken a write: it is online before it
+// has read its file.
+func awaitReplica(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	do(t, srv, "INCR", "replicated")
+	await(t, func() bool {
+		info := do(t, srv, "INFO", "replication")
+		_, offset, _ := strings.Cut(info, "master_repl_offset:")
+		offset, _, _ = strings.Cut(offset, "\n")
+		return contains(info, "state=online,offset="+strings.TrimSpace(offset)+",")
+	})
+}
+
 func TestMinReplicas(t *testing.T) {
 	t.Parallel()
 	srv := start(t, "repl-diskless-sync-delay=0")
 	replica := start(t, "replicaof=127.0.0.1 "+port(srv))
-	await(t, func() bool { return contains(do(t, srv, "INFO", "replication"), "state=online") })
+	awaitReplica(t, srv)
 	s := open(t, srv.URL("min_replicas=1"), &redis.Options{Timeout: time.Second})
 	firstCall(t.Context(), t, s, "k")
 	if n := do(t, replica, "EXISTS", s.OpKey("", "k")); n != "1" {
@@ -122,7 +137,7 @@ func TestMinReplicas(t *testing.T) {
 	if err := replica.Restart(); err != nil {
 		t.Fatal(err)
 	}
-	await(t, func() bool { return contains(do(t, srv, "INFO", "replication"), "state=online") })
+	awaitReplica(t, srv)
 	s.Look()
 	if a, err := s.Begin(t.Context(), op, arrived(op)); err != nil || a.Fresh {
 		t.Errorf("Begin again: %+v, %v, want what the primary has", a, err)

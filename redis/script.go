@@ -88,8 +88,8 @@ func (s *Store) read(ctx context.Context, sc *script, args ...string) (rueidis.R
 	return s.run(ctx, sc, args)
 }
 
-// run sends a script once. The client gathers what is sent at the same time; the
-// server answers all that it has read with one flush of its file.
+// run sends a script once. The server answers all that it has read at one time
+// with one flush of its file.
 func (s *Store) run(ctx context.Context, sc *script, args []string) (rueidis.RedisMessage, error) {
 	m, err := s.client.Do(ctx, s.build(sc, false, args)).ToMessage()
 	if codeOf(err) == "NOSCRIPT" {
@@ -102,11 +102,16 @@ func (s *Store) run(ctx context.Context, sc *script, args []string) (rueidis.Red
 // ctx. An error without an answer of the server leaves open whether it was run:
 // nothing here sends it again.
 func (s *Store) write(ctx context.Context, sc *script, args ...string) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeout)
+	defer cancel()
+	return s.writeWithin(ctx, sc, args)
+}
+
+// writeWithin is write for those who bound it themselves.
+func (s *Store) writeWithin(ctx context.Context, sc *script, args []string) (rueidis.RedisMessage, error) {
 	if err := s.unsafe.Load(); err != nil {
 		return rueidis.RedisMessage{}, *err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.o.Timeout)
-	defer cancel()
 	if s.o.MinReplicas > 0 {
 		return s.writeReplicated(ctx, sc, args)
 	}
@@ -159,6 +164,15 @@ func timeBytes(n int64) string {
 	var b [8]byte
 	putTime(b[:], n)
 	return string(b[:])
+}
+
+// answersOf returns what a script answered to each of n.
+func answersOf(m rueidis.RedisMessage, n int) ([]rueidis.RedisMessage, error) {
+	all, err := m.ToArray()
+	if err == nil && len(all) != n {
+		err = errAnswer
+	}
+	return all, err
 }
 
 // strs returns what a script answered as a list of strings; nil is "".

@@ -57,6 +57,9 @@ type Options struct {
 	// justonce.ErrUnavailable, and may have happened. Defaults to
 	// [DefaultTimeout].
 	Timeout time.Duration
+	// Existing makes Open and New fail where there is no ledger yet, rather than
+	// create one.
+	Existing bool
 	// NoWakeUps leaves news between processes to polling: nothing is published
 	// and [Store.Listen] only waits.
 	NoWakeUps bool
@@ -101,7 +104,9 @@ type Store struct {
 	at       string // in front of the names of all keys
 	mark     string // what the marker holds
 	clock    remoteclock.Clock
-	seen     *recent.Filter        // keys
+	seen     *recent.Filter // keys
+	begins   gatherer
+	updates  gatherer
 	notifier *notifier             // nil: no wake-ups
 	unsafe   atomic.Pointer[error] // why nothing may be written
 
@@ -128,7 +133,8 @@ var (
 //
 // or valkey:// and valkeys://. The parameters prefix, accept_loss (separated by
 // commas) and min_replicas take the place of the options; dial_timeout and
-// write_timeout are durations. The caller closes the store. o may be nil.
+// write_timeout are durations. The ledger is created if need be. The caller
+// closes the store. o may be nil.
 func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 	opts := o.withDefaults()
 	option, err := clientOption(url, &opts)
@@ -159,6 +165,8 @@ func open(ctx context.Context, client rueidis.Client, o Options, owned bool) (*S
 		return nil, unavailable("opening the ledger", err)
 	}
 	s := &Store{o: o, client: client, owned: owned, at: "{" + o.Prefix + "}:", seen: recent.New()}
+	s.begins = gatherer{store: s, script: scriptBegin}
+	s.updates = gatherer{store: s, script: scriptUpdate}
 	ctx, cancel := context.WithTimeout(ctx, max(2*o.Timeout, 10*time.Second))
 	defer cancel()
 	if err := s.checkServer(ctx); err != nil {

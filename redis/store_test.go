@@ -7,6 +7,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/redistest"
 	"github.com/justonce-dev/justonce/redis"
 	"github.com/justonce-dev/justonce/storetest"
 )
@@ -14,6 +15,21 @@ import (
 func TestStore(t *testing.T) {
 	url := server(t).URL()
 	conform(t, func(ctx context.Context, o *redis.Options) (*redis.Store, error) { return redis.Open(ctx, url, o) })
+}
+
+func TestStoreOnValkey(t *testing.T) {
+	redistest.SkipValkey(t)
+	srv, err := redistest.StartValkey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Stop() })
+	if info := do(t, srv, "INFO", "server"); !contains(info, "valkey_version:") {
+		t.Fatalf("the server is no Valkey:\n%s", info)
+	}
+	conform(t, func(ctx context.Context, o *redis.Options) (*redis.Store, error) {
+		return redis.Open(ctx, srv.URL(), o)
+	})
 }
 
 // wantIntegrity checks that rows and indexes of s agree with each other.
@@ -54,5 +70,6 @@ func conform(t *testing.T, new func(context.Context, *redis.Options) (*redis.Sto
 		},
 		Durable: true,
 		Shared:  true,
+		News:    true,
 	})
 }

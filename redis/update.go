@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 
+	"github.com/redis/rueidis"
+
 	justonce "github.com/justonce-dev/justonce"
 )
 
@@ -17,10 +19,7 @@ func (s *Store) Update(ctx context.Context, op *justonce.Operation, entries ...j
 	if err := r.encode(op, op.Version+1, entries); err != nil {
 		return err
 	}
-	done, err := s.update(ctx, []*row{&r})
-	if err == nil {
-		err = done[0]
-	}
+	err := updated(s.updates.do(r.appendUpdate(make([]string, 0, 10))))
 	if err != nil {
 		return callError("update", err)
 	}
@@ -32,8 +31,8 @@ func (s *Store) Update(ctx context.Context, op *justonce.Operation, entries ...j
 // update replaces rows in one step and gives back candidates of a claim. It
 // returns for each row what became of it.
 func (s *Store) update(ctx context.Context, rows []*row, candidates ...string) ([]error, error) {
-	args := make([]string, 0, 1+10*len(rows)+len(candidates))
-	args = append(args, strconv.Itoa(len(rows)))
+	args := make([]string, 0, 2+10*len(rows)+len(candidates))
+	args = append(args, "", strconv.Itoa(len(rows)))
 	for _, r := range rows {
 		args = r.appendUpdate(args)
 	}
@@ -41,26 +40,34 @@ func (s *Store) update(ctx context.Context, rows []*row, candidates ...string) (
 	if err != nil {
 		return nil, err
 	}
-	codes, err := m.AsIntSlice()
+	answers, err := answersOf(m, len(rows))
 	if err != nil {
 		return nil, err
 	}
-	if len(codes) != len(rows) {
-		return nil, errAnswer
-	}
 	done := make([]error, len(rows))
-	for i, code := range codes {
-		switch code {
-		case 1:
-		case 0:
-			done[i] = justonce.ErrStale
-		case -1:
-			done[i] = justonce.ErrReferenceTaken
-		default:
-			return nil, errAnswer
-		}
+	for i, m := range answers {
+		done[i] = updated(m, nil)
 	}
 	return done, nil
+}
+
+// updated returns what the answer to an update says.
+func updated(m rueidis.RedisMessage, err error) error {
+	if err != nil {
+		return err
+	}
+	code, err := m.AsInt64()
+	switch {
+	case err != nil:
+		return err
+	case code == 1:
+		return nil
+	case code == 0:
+		return justonce.ErrStale
+	case code == -1:
+		return justonce.ErrReferenceTaken
+	}
+	return errAnswer
 }
 
 // appendUpdate appends r as the script wants it.

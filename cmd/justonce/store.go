@@ -108,7 +108,7 @@ func open(ctx context.Context, name string, log *slog.Logger, existing bool) (ju
 		}
 		return store, nil
 	case "redis", "rediss", "valkey", "valkeys":
-		store, err := redis.Open(ctx, name, &redis.Options{Logger: log})
+		store, err := redis.Open(ctx, name, &redis.Options{Logger: log, Existing: existing})
 		if err != nil {
 			return nil, storeError(err, name)
 		}

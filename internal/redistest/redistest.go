@@ -19,8 +19,9 @@ import (
 const (
 	// requiredEnv makes a missing server an error rather than a skipped test.
 	requiredEnv = "JUSTONCE_COUNTERPARTS"
-	// serverEnv names the server's program, such as a Valkey's.
+	// serverEnv and valkeyEnv name the programs of the servers.
 	serverEnv = "JUSTONCE_REDIS_SERVER"
+	valkeyEnv = "JUSTONCE_VALKEY_SERVER"
 )
 
 // safe are the settings under which a server forgets nothing.
@@ -31,15 +32,21 @@ var safe = []string{"appendonly=yes", "appendfsync=always", "save=", "maxmemory=
 type Server struct {
 	Dir      string
 	Port     int
+	program  string
 	settings []string
 	cmd      *exec.Cmd
 }
 
-func program() string {
-	if path := os.Getenv(serverEnv); path != "" {
+func redisProgram() string { return program(serverEnv, "redis-server", "valkey-server") }
+
+func valkeyProgram() string { return program(valkeyEnv, "valkey-server") }
+
+// program returns the path of the first that is there, or "".
+func program(env string, names ...string) string {
+	if path := os.Getenv(env); path != "" {
 		return path
 	}
-	for _, name := range []string{"redis-server", "valkey-server"} {
+	for _, name := range names {
 		if path, err := exec.LookPath(name); err == nil {
 			return path
 		}
@@ -51,26 +58,46 @@ func program() string {
 // be one.
 func Skip(tb testing.TB) {
 	tb.Helper()
+	skip(tb, "Redis", redisProgram())
+}
+
+// SkipValkey is Skip for [StartValkey].
+func SkipValkey(tb testing.TB) {
+	tb.Helper()
+	skip(tb, "Valkey", valkeyProgram())
+}
+
+func skip(tb testing.TB, name, program string) {
+	tb.Helper()
 	switch {
-	case program() != "":
+	case program != "":
 	case os.Getenv(requiredEnv) == "required":
-		tb.Fatal("Redis is not installed although counterparts are required")
+		tb.Fatal(name + " is not installed although counterparts are required")
 	default:
-		tb.Skip("Redis is not installed")
+		tb.Skip(name + " is not installed")
 	}
 }
 
 // Start starts a server in a new folder that forgets nothing, but for what
 // settings such as "appendfsync=everysec" say. Stop ends it.
-func Start(settings ...string) (_ *Server, err error) {
-	if program() == "" {
-		return nil, errors.New("redistest: Redis is not installed")
+func Start(settings ...string) (*Server, error) {
+	return start("Redis", redisProgram(), settings)
+}
+
+// StartValkey is Start with a Valkey.
+func StartValkey(settings ...string) (*Server, error) {
+	return start("Valkey", valkeyProgram(), settings)
+}
+
+func start(name, program string, settings []string) (_ *Server, err error) {
+	if program == "" {
+		return nil, fmt.Errorf("redistest: %s is not installed", name)
 	}
 	dir, err := os.MkdirTemp(os.Getenv("JUSTONCE_BENCH_DIR"), "justonce-redis-")
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Dir: dir, settings: settings}
+	s := &Server{Dir: dir, program: program, settings: settings}
 	defer func() {
 		if err != nil {
 			os.RemoveAll(dir)
@@ -90,7 +117,7 @@ func (s *Server) run() error {
 		name, value, _ := strings.Cut(setting, "=")
 		args = append(args, "--"+name, value)
 	}
-	s.cmd = exec.Command(program(), args...)
+	s.cmd = exec.Command(s.program, args...)
 	s.cmd.Dir = s.Dir
 	if err := s.cmd.Start(); err != nil {
 		return err
@@ -164,8 +191,8 @@ func (s *Server) TCP(params ...string) string {
 func (s *Server) Do(args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cli := strings.Replace(filepath.Base(program()), "-server", "-cli", 1)
-	if path := filepath.Join(filepath.Dir(program()), cli); fileExists(path) {
+	cli := strings.Replace(filepath.Base(s.program), "-server", "-cli", 1)
+	if path := filepath.Join(filepath.Dir(s.program), cli); fileExists(path) {
 		cli = path
 	}
 	out, err := exec.CommandContext(ctx, cli, append([]string{"-s", s.socket(), "-e"}, args...)...).CombinedOutput()

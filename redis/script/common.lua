@@ -9,7 +9,7 @@
 --   84 reference, 100 length of the part that never changes, 104 that part.
 -- Times are sorted like their bytes: big-endian nanoseconds above the least.
 local call, byte, sub, rep, find = redis.call, string.byte, string.sub, string.rep, string.find
-local pack, unpack, floor = struct.pack, struct.unpack, math.floor
+local spread, pack, unpack, floor = unpack, struct.pack, struct.unpack, math.floor
 local NEVER, NOBODY = rep('\255', 8), rep('\0', 16)
 local REVIEW, SUCCEEDED = 5, 6
 
@@ -55,20 +55,62 @@ local function endedmember(row, hash)
   return byte(row, 2) >= SUCCEEDED and byte(row, 3) == 0 and sub(row, 20, 27) .. hash
 end
 
-local function move(key, was, is)
+-- What becomes of the members of indexes, by index: true if they are in it at
+-- the end.
+local moves = {}
+
+local function plan(index, was, is)
   if was ~= is then
-    if was then call('ZREM', at .. key, was) end
-    if is then call('ZADD', at .. key, 0, is) end
+    local members = moves[index]
+    if not members then
+      members = {}
+      moves[index] = members
+    end
+    if was then members[was] = false end
+    if is then members[is] = true end
   end
 end
 
--- reindex makes the indexes those of a row instead of the one that was; nil:
--- none was.
+-- all runs a command with many arguments, behind the name of an index.
+local function all(command, index, args)
+  for i = 1, #args, 1000 do
+    call(command, at .. index, spread(args, i, math.min(i + 999, #args)))
+  end
+end
+
+-- move makes the indexes what is planned, with as few commands as can be.
+local function move()
+  for index, members in pairs(moves) do
+    local gone, new = {}, {}
+    for member, is in pairs(members) do
+      if is then
+        new[#new + 1] = '0'
+        new[#new + 1] = member
+      else
+        gone[#gone + 1] = member
+      end
+    end
+    all('ZREM', index, gone)
+    all('ZADD', index, new)
+  end
+end
+
+-- guarded returns what f does, or its error: what befalls one of many is no
+-- matter of the others.
+local function guarded(f, ...)
+  local ok, answer = pcall(f, ...)
+  if not ok and type(answer) ~= 'table' then return redis.error_reply('ERR ' .. answer) end
+  return answer
+end
+
+-- reindex plans the indexes of a row instead of those of the one that was; nil:
+-- none was. That of references, which others of the same script look at, is
+-- changed at once.
 local function reindex(tenant, was, washash, wasname, row, hash, name)
-  move('list:' .. tenant, was and wasname, name)
-  move('watch', was and watchmember(was, wasname, tenant), watchmember(row, name, tenant))
-  move('due', was and duemember(was, washash), duemember(row, hash))
-  move('ended', was and endedmember(was, washash), endedmember(row, hash))
+  plan('list:' .. tenant, was and wasname, name)
+  plan('watch', was and watchmember(was, wasname, tenant), watchmember(row, name, tenant))
+  plan('due', was and duemember(was, washash), duemember(row, hash))
+  plan('ended', was and endedmember(was, washash), endedmember(row, hash))
   local wasref, ref = was and sub(was, 84, 99) or NOBODY, sub(row, 84, 99)
   local wasmember, member = was and sub(was, 60, 67) .. washash, sub(row, 60, 67) .. hash
   if wasref ~= ref or wasmember ~= member then

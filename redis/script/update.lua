@@ -1,13 +1,12 @@
 #!lua flags=allow-oom
 -- Replaces rows and appends chunks, each if it has the expected version, and
 -- gives back candidates of claims.
--- ARGV: 2 how many rows; for each: hash, expected version and creation time,
--- the beginning of the new row, the part of it that changes, the chunk or '',
--- its version in digits, 'r' if it has the result, 'x' if the reference is
--- exclusive, name, tenant; then the hashes of the candidates.
--- Returns for each row 1, or 0 if it is stale, or -1 if its reference is taken.
-local done = {}
-
+-- ARGV: 2 nothing, 3 how many rows; for each: hash, expected version and
+-- creation time, the beginning of the new row, the part of it that changes, the
+-- chunk or '', its version in digits, 'r' if it has the result, 'x' if the
+-- reference is exclusive, name, tenant; then the hashes of the candidates.
+-- Returns for each row 1, or 0 if it is stale, or -1 if its reference is taken,
+-- or an error.
 local function update(hash, expected, head, data, chunk, version, result, exclusive, name, tenant)
   local key = at .. 'op:' .. hash
   local old = call('HGET', key, 'r')
@@ -37,12 +36,13 @@ local function update(hash, expected, head, data, chunk, version, result, exclus
   return 1
 end
 
-local n, i = tonumber(ARGV[2]), 3
-for k = 1, n do
-  done[k] = update(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3], ARGV[i + 4], ARGV[i + 5], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8], ARGV[i + 9])
+local answers, i = {}, 4
+for k = 1, tonumber(ARGV[3]) do
+  answers[k] = guarded(update, spread(ARGV, i, i + 9))
   i = i + 10
 end
+move()
 for k = i, #ARGV do
   call('ZREM', at .. 'taken', ARGV[k])
 end
-return done
+return answers
