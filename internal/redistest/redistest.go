@@ -58,23 +58,21 @@ func program(env string, names ...string) string {
 // be one.
 func Skip(tb testing.TB) {
 	tb.Helper()
-	skip(tb, "Redis", redisProgram())
+	switch {
+	case redisProgram() != "":
+	case os.Getenv(requiredEnv) == "required":
+		tb.Fatal("Redis is not installed although counterparts are required")
+	default:
+		tb.Skip("Redis is not installed")
+	}
 }
 
-// SkipValkey is Skip for [StartValkey].
+// SkipValkey skips the test where there can be no Valkey. It is no counterpart
+// that is required: what speaks to it has been tested with Redis.
 func SkipValkey(tb testing.TB) {
 	tb.Helper()
-	skip(tb, "Valkey", valkeyProgram())
-}
-
-func skip(tb testing.TB, name, program string) {
-	tb.Helper()
-	switch {
-	case program != "":
-	case os.Getenv(requiredEnv) == "required":
-		tb.Fatal(name + " is not installed although counterparts are required")
-	default:
-		tb.Skip(name + " is not installed")
+	if valkeyProgram() == "" {
+		tb.Skip("Valkey is not installed")
 	}
 }
 
