@@ -19,8 +19,8 @@ const module = "github.com/justonce-dev/justonce"
 var allowed = map[string][]string{
 	"":                        {"internal/canon"},
 	"inmem":                   {""},
-	"sqlite":                  {"", "internal/packed"},
-	"postgres":                {"", "internal/entries", "internal/news", "internal/packed", "internal/recent", "internal/remoteclock"},
+	"sqlite":                  {"", "internal/entries", "internal/outbox", "internal/packed"},
+	"postgres":                {"", "internal/entries", "internal/news", "internal/outbox", "internal/packed", "internal/recent", "internal/remoteclock"},
 	"redis":                   {"", "internal/entries", "internal/news", "internal/packed", "internal/recent", "internal/remoteclock"},
 	"storetest":               {"", "inmem"},
 	"connector/http":          {"", "internal/httpask", "internal/celexpr", "internal/secret"},
@@ -36,6 +36,7 @@ var allowed = map[string][]string{
 	// Shared by stores, above the root: no leaves.
 	"internal/entries": {"", "internal/packed"},
 	"internal/news":    {""},
+	"internal/outbox":  {""},
 }
 
 type goPackage struct {

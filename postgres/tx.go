@@ -2,13 +2,12 @@ package postgres
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/outbox"
 )
 
 // EnqueueTx records op, which must be pending, in the caller's transaction: it
@@ -30,12 +29,8 @@ func (s *Store) EnqueueTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: enqueue: %w", err)
 	}
-	if op.State != justonce.Pending {
-		return nil, invalid("state", fmt.Sprintf("must be %s to be enqueued, not %q", justonce.Pending, op.State))
-	}
-	s.date(op)
-	if op.Due.IsZero() {
-		op.Due = op.CreatedAt
+	if err := outbox.Enqueue(op, s.Now()); err != nil {
+		return nil, callError(ctx, "enqueue", err)
 	}
 	a, err := s.beginTx(ctx, tx, op)
 	if err != nil {
@@ -67,7 +62,6 @@ func (s *Store) DoTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation,
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: do: %w", err)
 	}
-	s.date(op)
 	inner, err := tx.Begin(ctx) // a savepoint
 	if err != nil {
 		return nil, callError(ctx, "do", err)
@@ -78,7 +72,7 @@ func (s *Store) DoTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation,
 			inner.Rollback(context.WithoutCancel(ctx))
 		}
 	}()
-	op.Status = justonce.Status{State: justonce.Running, Fence: 1, Attempts: 1, FirstSent: op.CreatedAt}
+	outbox.Start(op, s.Now())
 	a, err := s.beginTx(ctx, inner, op)
 	if err != nil {
 		return nil, callError(ctx, "do", err)
@@ -99,20 +93,10 @@ func (s *Store) DoTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation,
 	return a, nil
 }
 
-func (s *Store) date(op *justonce.Operation) {
-	if op.CreatedAt.IsZero() {
-		op.CreatedAt = s.Now()
-	}
-	if op.UpdatedAt.IsZero() {
-		op.UpdatedAt = op.CreatedAt
-	}
-}
-
 // beginTx is Begin within tx, and compares fingerprints.
 func (s *Store) beginTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation) (*justonce.Arrival, error) {
-	entry := justonce.Entry{Kind: justonce.EntryArrived, At: op.CreatedAt, State: op.State, Fence: op.Fence, Body: op.Arguments}
 	var r row
-	if err := r.encode(op, 1, []justonce.Entry{entry}); err != nil {
+	if err := r.encode(op, 1, []justonce.Entry{outbox.Arrived(op)}); err != nil {
 		return nil, err
 	}
 	c := connOf(tx)
@@ -133,10 +117,9 @@ func (s *Store) beginTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation) 
 		return nil, err
 	case a.Fresh:
 		op.Version = 1
-	case a.Operation.Fingerprint != op.Fingerprint:
-		return nil, conflict(a, op)
+		return a, nil
 	}
-	return a, nil
+	return a, outbox.Conflict(a, op)
 }
 
 // tryTx records r if it is new. Else it looks at what is there, and locks only
@@ -168,42 +151,17 @@ func (s *Store) tryTx(ctx context.Context, c *conn, r *row) (*justonce.Arrival, 
 
 // endTx records in tx that op, which it began, has succeeded.
 func (s *Store) endTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation, result json.RawMessage) error {
-	if len(result) == 0 {
-		result = json.RawMessage("null")
-	}
-	if !json.Valid(result) {
-		return invalid("result", "must be JSON")
-	}
-	now := s.Now()
-	op.Status = justonce.Status{State: justonce.Succeeded, Fence: 1, Attempts: 1, FirstSent: op.FirstSent}
-	digest := sha256.Sum256(result)
-	op.Digest = hex.EncodeToString(digest[:])
-	op.UpdatedAt = now
-	var r row
-	err := r.encode(op, 2, []justonce.Entry{{
-		Kind: justonce.EntryAttempt, At: now, Started: op.FirstSent, Fence: 1, State: op.State,
-		Outcome: justonce.EventSucceeded, Body: result, IsResult: true,
-	}})
+	entry, err := outbox.Finish(op, result, s.Now())
 	if err != nil {
+		return err
+	}
+	var r row
+	if err := r.encode(op, 2, []justonce.Entry{entry}); err != nil {
 		return err
 	}
 	if err := s.replaceIn(ctx, connOf(tx), []*row{&r}); err != nil {
 		return err
 	}
-	op.Version, op.Result = 2, result
+	op.Version, op.Result = 2, entry.Body
 	return nil
-}
-
-func conflict(a *justonce.Arrival, op *justonce.Operation) error {
-	e := &justonce.ConflictError{Operation: a.Operation, MatchedBy: a.MatchedBy}
-	if a.Operation.Tool != op.Tool {
-		e.Differs = append(e.Differs, "tool")
-	}
-	if a.Operation.Scope != op.Scope {
-		e.Differs = append(e.Differs, "scope")
-	}
-	if e.Differs == nil {
-		e.Differs = []string{"arguments"}
-	}
-	return e
 }

@@ -5,32 +5,10 @@ import (
 	"slices"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/entries"
 	"github.com/justonce-dev/justonce/internal/packed"
 	"zombiezen.com/go/sqlite"
 )
-
-// The words of the encoding are numbered by their place: append only.
-var (
-	entryKinds = words(justonce.EntryArrived, justonce.EntryClaimed, justonce.EntryAttempt, justonce.EntryLookup,
-		justonce.EntryExpired, justonce.EntryReleased, justonce.EntryLate, justonce.EntryDecision,
-		justonce.EntryObserved)
-	entryStates = append([]string{""}, words(justonce.Pending, justonce.Running, justonce.Unknown,
-		justonce.Review, justonce.Succeeded, justonce.Failed)...)
-	outcomes = append([]string{""}, words(justonce.EventClaimed, justonce.EventLeaseExpired, justonce.EventReleased,
-		justonce.EventDeferred, justonce.EventSucceeded, justonce.EventRejected, justonce.EventNotExecuted,
-		justonce.EventAccepted, justonce.EventUnknown, justonce.EventFound, justonce.EventFoundFailed,
-		justonce.EventProgress, justonce.EventAbsent, justonce.EventAmbiguous, justonce.EventLookupFailed,
-		justonce.EventHappened, justonce.EventRetry, justonce.EventCancelled, justonce.EventRedriven,
-		justonce.EventWithdrawn, justonce.EventContested, justonce.EventRenewed)...)
-)
-
-func words[T ~string](names ...T) []string {
-	s := make([]string, len(names))
-	for i, n := range names {
-		s[i] = string(n)
-	}
-	return s
-}
 
 const (
 	entryVersion = 1
@@ -64,9 +42,9 @@ func appendEntry(e *encoder, x *justonce.Entry) {
 	}
 	e.Byte(entryVersion)
 	e.Byte(flags)
-	e.Name(string(x.Kind), entryKinds)
-	e.Name(string(x.State), entryStates)
-	e.Name(string(x.Outcome), outcomes)
+	e.Name(string(x.Kind), entries.Kinds)
+	e.Name(string(x.State), entries.States)
+	e.Name(string(x.Outcome), entries.Outcomes)
 	e.Time(x.At)
 	e.Int(x.Fence)
 	if flags&entryStarted != 0 {
@@ -103,9 +81,9 @@ func decodeEntry(b []byte, x *justonce.Entry) error {
 	}
 	flags := d.Byte()
 	x.IsResult = flags&entryIsResult != 0
-	x.Kind = justonce.EntryKind(d.Name(entryKinds))
-	x.State = justonce.State(d.Name(entryStates))
-	x.Outcome = justonce.EventKind(d.Name(outcomes))
+	x.Kind = justonce.EntryKind(d.Name(entries.Kinds))
+	x.State = justonce.State(d.Name(entries.States))
+	x.Outcome = justonce.EventKind(d.Name(entries.Outcomes))
 	x.At = d.Time()
 	x.Fence = d.Int()
 	if flags&entryStarted != 0 {

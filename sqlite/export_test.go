@@ -98,6 +98,3 @@ func (s *Store) Closing() bool {
 	_, open := s.queue.pending()
 	return !open
 }
-
-// Words are the lists that entries are encoded with.
-var Words = [...][]string{entryKinds, entryStates, outcomes}

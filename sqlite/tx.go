@@ -2,13 +2,12 @@ package sqlite
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/outbox"
 	"zombiezen.com/go/sqlite"
 )
 
@@ -181,12 +180,8 @@ func (w *writer) write(r *request, f func(*request) error) error {
 // error nothing of op is recorded, and the transaction can still be used, unless
 // SQLite has rolled it back: then it cannot be committed.
 func (s *Store) EnqueueTx(ctx context.Context, tx *Tx, op *justonce.Operation) (a *justonce.Arrival, err error) {
-	if op.State != justonce.Pending {
-		return nil, invalid("state", fmt.Sprintf("must be %s to be enqueued, not %q", justonce.Pending, op.State))
-	}
-	s.date(op)
-	if op.Due.IsZero() {
-		op.Due = op.CreatedAt
+	if err := outbox.Enqueue(op, s.Now()); err != nil {
+		return nil, callError(ctx, "enqueue", err)
 	}
 	err = tx.save(s, func(w *writer) error {
 		a, _, err = s.beginTx(w, op)
@@ -216,8 +211,7 @@ func (s *Store) EnqueueTx(ctx context.Context, tx *Tx, op *justonce.Operation) (
 func (s *Store) DoTx(ctx context.Context, tx *Tx, op *justonce.Operation,
 	effect func(ctx context.Context, tx *Tx) (json.RawMessage, error),
 ) (a *justonce.Arrival, err error) {
-	s.date(op)
-	op.Status = justonce.Status{State: justonce.Running, Fence: 1, Attempts: 1, FirstSent: op.CreatedAt}
+	outbox.Start(op, s.Now())
 	var failure error // of effect
 	err = tx.save(s, func(w *writer) error {
 		var at place
@@ -242,15 +236,6 @@ func (s *Store) DoTx(ctx context.Context, tx *Tx, op *justonce.Operation,
 	return a, nil
 }
 
-func (s *Store) date(op *justonce.Operation) {
-	if op.CreatedAt.IsZero() {
-		op.CreatedAt = s.Now()
-	}
-	if op.UpdatedAt.IsZero() {
-		op.UpdatedAt = op.CreatedAt
-	}
-}
-
 // beginTx is Begin within a transaction, and compares fingerprints. It returns
 // where a new operation is.
 func (s *Store) beginTx(w *writer, op *justonce.Operation) (*justonce.Arrival, place, error) {
@@ -258,7 +243,8 @@ func (s *Store) beginTx(w *writer, op *justonce.Operation) (*justonce.Arrival, p
 	defer r.free()
 	err := r.row.encode(op, 1)
 	if err == nil {
-		err = r.addEntry(&justonce.Entry{Kind: justonce.EntryArrived, At: op.CreatedAt, State: op.State, Fence: op.Fence, Body: op.Arguments})
+		entry := outbox.Arrived(op)
+		err = r.addEntry(&entry)
 	}
 	if err != nil {
 		return nil, place{}, err
@@ -268,36 +254,24 @@ func (s *Store) beginTx(w *writer, op *justonce.Operation) (*justonce.Arrival, p
 		return nil, place{}, err
 	}
 	s.remember(r) // if it is rolled back that costs time, nothing else
-	switch {
-	case r.fresh:
+	if r.fresh {
 		op.Version = 1
 		return &justonce.Arrival{Fresh: true}, r.place, nil
-	case r.op.Fingerprint != op.Fingerprint:
-		return nil, place{}, conflict(r, op)
 	}
-	return &justonce.Arrival{Operation: r.op, MatchedBy: r.match}, place{}, nil
+	met := &justonce.Arrival{Operation: r.op, MatchedBy: r.match}
+	return met, place{}, outbox.Conflict(met, op)
 }
 
 // endTx records that op, which was begun at a place, has succeeded.
 func (s *Store) endTx(w *writer, op *justonce.Operation, at place, result json.RawMessage) error {
-	if len(result) == 0 {
-		result = json.RawMessage("null")
+	entry, err := outbox.Finish(op, result, s.Now())
+	if err != nil {
+		return err
 	}
-	if !json.Valid(result) {
-		return invalid("result", "must be JSON")
-	}
-	op.Status = justonce.Status{State: justonce.Succeeded, Fence: 1, Attempts: 1, FirstSent: op.FirstSent}
-	digest := sha256.Sum256(result)
-	op.Digest = hex.EncodeToString(digest[:])
-	op.UpdatedAt = s.Now()
 	r := newRequest(kindUpdate)
 	defer r.free()
-	err := r.row.encode(op, op.Version+1)
-	if err == nil {
-		err = r.addEntry(&justonce.Entry{
-			Kind: justonce.EntryAttempt, At: op.UpdatedAt, Started: op.FirstSent, Fence: 1, State: op.State,
-			Outcome: justonce.EventSucceeded, Body: result, IsResult: true,
-		})
+	if err = r.row.encode(op, op.Version+1); err == nil {
+		err = r.addEntry(&entry)
 	}
 	if err != nil {
 		return err
@@ -307,20 +281,6 @@ func (s *Store) endTx(w *writer, op *justonce.Operation, at place, result json.R
 	if err := w.write(r, w.updateOp); err != nil {
 		return err
 	}
-	op.Version, op.Result = op.Version+1, result
+	op.Version, op.Result = op.Version+1, entry.Body
 	return nil
-}
-
-func conflict(r *request, op *justonce.Operation) error {
-	e := &justonce.ConflictError{Operation: r.op, MatchedBy: r.match}
-	if r.op.Tool != op.Tool {
-		e.Differs = append(e.Differs, "tool")
-	}
-	if r.op.Scope != op.Scope {
-		e.Differs = append(e.Differs, "scope")
-	}
-	if e.Differs == nil {
-		e.Differs = []string{"arguments"}
-	}
-	return e
 }

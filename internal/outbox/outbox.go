@@ -1,0 +1,82 @@
+// Package outbox is what the stores that record within an application's own
+// transaction have in common. Like the package entries it knows the domain.
+package outbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	justonce "github.com/justonce-dev/justonce"
+)
+
+// Enqueue fills in what op, which must be pending, leaves to its default.
+func Enqueue(op *justonce.Operation, now time.Time) error {
+	if op.State != justonce.Pending {
+		return &justonce.InvalidError{Field: "state", Detail: fmt.Sprintf("must be %s to be enqueued, not %q", justonce.Pending, op.State)}
+	}
+	date(op, now)
+	if op.Due.IsZero() {
+		op.Due = op.CreatedAt
+	}
+	return nil
+}
+
+// Start makes op one whose effect runs within the transaction. It needs no lease:
+// nobody sees it before its end.
+func Start(op *justonce.Operation, now time.Time) {
+	date(op, now)
+	op.Status = justonce.Status{State: justonce.Running, Fence: 1, Attempts: 1, FirstSent: op.CreatedAt}
+}
+
+func date(op *justonce.Operation, now time.Time) {
+	if op.CreatedAt.IsZero() {
+		op.CreatedAt = now
+	}
+	if op.UpdatedAt.IsZero() {
+		op.UpdatedAt = op.CreatedAt
+	}
+}
+
+// Arrived is the entry of op's arrival.
+func Arrived(op *justonce.Operation) justonce.Entry {
+	return justonce.Entry{Kind: justonce.EntryArrived, At: op.CreatedAt, State: op.State, Fence: op.Fence, Body: op.Arguments}
+}
+
+// Finish makes op, which Start began, one that has succeeded, and returns the
+// entry that says so; its Body is the result. No result is null.
+func Finish(op *justonce.Operation, result json.RawMessage, now time.Time) (justonce.Entry, error) {
+	if len(result) == 0 {
+		result = json.RawMessage("null")
+	}
+	if !json.Valid(result) {
+		return justonce.Entry{}, &justonce.InvalidError{Field: "result", Detail: "must be JSON"}
+	}
+	digest := sha256.Sum256(result)
+	op.Status = justonce.Status{State: justonce.Succeeded, Fence: 1, Attempts: 1, FirstSent: op.FirstSent, Digest: hex.EncodeToString(digest[:])}
+	op.UpdatedAt = now
+	return justonce.Entry{
+		Kind: justonce.EntryAttempt, At: now, Started: op.FirstSent, Fence: 1, State: op.State,
+		Outcome: justonce.EventSucceeded, Body: result, IsResult: true,
+	}, nil
+}
+
+// Conflict returns a [justonce.ConflictError] if op is not what it has met.
+func Conflict(met *justonce.Arrival, op *justonce.Operation) error {
+	if met.Operation.Fingerprint == op.Fingerprint {
+		return nil
+	}
+	e := &justonce.ConflictError{Operation: met.Operation, MatchedBy: met.MatchedBy}
+	if met.Operation.Tool != op.Tool {
+		e.Differs = append(e.Differs, "tool")
+	}
+	if met.Operation.Scope != op.Scope {
+		e.Differs = append(e.Differs, "scope")
+	}
+	if e.Differs == nil {
+		e.Differs = []string{"arguments"}
+	}
+	return e
+}
