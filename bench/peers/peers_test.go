@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestMain is also what a contestant's process runs.
+func TestMain(m *testing.M) {
+	if name := os.Getenv(processEnv); name != "" {
+		if err := serve(context.Background(), name, os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// Every contestant whose server is here gives right results, and has one effect
+// for each key however often it is called at once.
+func TestContestants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
+	played := &tournament{Contestants: contestants(), Callers: []int{1, 4}, Time: 100 * time.Millisecond, Rounds: 1, Duplicates: 16, progress: t.Output()}
+	if err := played.play(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range played.Contestants {
+		t.Run(c.name, func(t *testing.T) {
+			if why := played.Skipped[c.name]; why != "" {
+				skip(t, c, why)
+			}
+			seen := map[string]int{}
+			for _, s := range played.Samples {
+				if s.Contestant != c.name {
+					continue
+				}
+				seen[s.Workload]++
+				if s.Errors > 0 || s.Calls == 0 {
+					t.Errorf("%s by %d callers: %d calls, %d failed: %s", s.Workload, s.Callers, s.Calls, s.Errors, s.Error)
+				}
+				if want := map[string]int{first: s.Calls, replay: 0, burst: 1}[s.Workload]; s.Effects != want {
+					t.Errorf("%s by %d callers: %d effects of %d calls, want %d", s.Workload, s.Callers, s.Effects, s.Calls, want)
+				}
+			}
+			if want := map[bool]int{false: 5, true: 2}[c.replays]; seen[first]+seen[replay]+seen[burst] != want {
+				t.Errorf("measured %v", seen)
+			}
+		})
+	}
+}
+
+// skip skips what lacks its server. With JUSTONCE_COUNTERPARTS=required only
+// Restate and Temporal may be missing, which no test of the product needs.
+func skip(t *testing.T, c contestant, why string) {
+	if !strings.Contains(why, "not installed") || os.Getenv("JUSTONCE_COUNTERPARTS") == "required" && !strings.HasPrefix(c.name, "restate") && !strings.HasPrefix(c.name, "temporal") {
+		t.Fatal(why)
+	}
+	t.Skip(why)
+}
+
+func TestHistogram(t *testing.T) {
+	var h histogram
+	for i := range 1000 {
+		h.add(time.Duration(i+1) * time.Millisecond)
+	}
+	for q, want := range map[float64]time.Duration{0: time.Millisecond, 0.5: 501 * time.Millisecond, 0.99: 991 * time.Millisecond} {
+		if got := h.quantile(q); (got - want).Abs() > want/64 {
+			t.Errorf("quantile %v = %v, want about %v", q, got, want)
+		}
+	}
+	b, err := h.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again histogram
+	if err := again.UnmarshalJSON(b); err != nil || again != h {
+		t.Errorf("after JSON it is another one: %v", err)
+	}
+}
+
+func TestReportReplacesItsSection(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "benchmarks.md")
+	old := "# Benchmarks\n\n" + beginMark + "\nold\n" + endMark + "\n\n## More\n"
+	if err := os.WriteFile(path, []byte(old), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := &report{tournament: &tournament{Contestants: contestants(), Callers: []int{1}, Rounds: 2, Duplicates: 128, Skipped: map[string]string{"restate": "not here"},
+		Samples: []sample{
+			{Contestant: "floor-unnest", Workload: first, Callers: 1, Rate: 2000, P50: 500 * time.Microsecond},
+			{Contestant: "justonce-pg", Workload: first, Callers: 1, Calls: 10, Effects: 11, Rate: 1500, P50: time.Millisecond, P99: 12 * time.Millisecond},
+			{Contestant: "justonce-pg", Workload: burst, Callers: 128, Effects: 1, P50: 3 * time.Millisecond},
+		}}}
+	for range 2 { // the second time replaces what the first has written
+		var out bytes.Buffer
+		if err := r.deliver(&out, "", path); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := string(b)
+		for _, want := range []string{"# Benchmarks\n\n" + beginMark, endMark + "\n\n## More\n", "| justonce-pg | 1,500 (1 effects too many) | 1.0 / 12 | 0 + 0 |", "75 % at 1", "- restate: not here"} {
+			if strings.Count(got, want) != 1 {
+				t.Errorf("%q is not there once:\n%s", want, got)
+			}
+		}
+		if strings.Contains(got, "\nold\n") {
+			t.Error("the old section is still there")
+		}
+	}
+}
+
+func TestCommandRefusesWhatItCannotMeasure(t *testing.T) {
+	for _, args := range [][]string{{"-only", "nobody"}, {"-callers", "0"}, {"-rounds", "0"}, {"more"}} {
+		if err := command(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%v: no error", args)
+		}
+	}
+}
