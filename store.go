@@ -41,7 +41,8 @@ type Store interface {
 	// recorded Version and CreatedAt equal op's, and then raises op.Version by
 	// one. Otherwise, and for an operation that is not there, ErrStale, and
 	// nothing changes. (CreatedAt tells an operation from an archived one that had
-	// its key before.) The body of an entry with
+	// its key before. A store may raise the Version of an operation whose lease is over
+	// by itself.) The body of an entry with
 	// IsResult becomes the operation's Result; without one, or with an empty one,
 	// the recorded Result stays, whatever op.Result is. Key, tenant, arguments, fingerprint,
 	// identity and creation time never change.

@@ -5,14 +5,15 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/justonce-dev/justonce/internal/packed"
 )
 
 // What has just been begun is mostly over soon. So that nothing has to be
 // written and deleted for each call, the operations that one commit begins, and
 // leases, are noted together: as a row of the table batch with their hashes. It
-// goes once all of them have ended or are in watch. What is left of it when the
-// first lease is over, say since the process has died, is moved to watch by the
-// next claim.
+// goes once all of them have ended or are in watch. Those of it whose lease runs
+// out, say since the process has died, are moved to watch by the next claim.
 
 // A batch is a row of the table with operations that this process has begun.
 type batch struct {
@@ -41,8 +42,7 @@ const (
 	// overTogether makes it worth while to delete batches that are over.
 	overTogether = 8
 	overEvery    = 100 * time.Millisecond
-	// overSlack is by how much the ledger's clock may be off here.
-	overSlack = time.Second
+	mostOver     = 10_000
 	// sweepEvery is how often what others have ended is forgotten.
 	sweepEvery = time.Minute
 )
@@ -79,40 +79,44 @@ func (bs *batches) begun(rs []*request) {
 	}
 }
 
-// unwatched notes which of rows, replacements all, are only in a batch.
-func (bs *batches) unwatched(rows []*row) {
+// unwatched notes which of rows, replacements all, are only in a batch. Where the
+// clock of tests stands still, an operation cannot be told from a later one with
+// its key, and all may be in watch.
+func (s *Store) unwatched(rows []*row) {
+	bs := &s.batches
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	for _, r := range rows {
 		m := bs.of[r.hash]
 		r.batch = nil
-		if r.version == 2 && m.created == r.created { // moved to watch, it has another version
+		if r.version == 2 && m.created == r.created && s.o.Now == nil { // moved to watch, it has another version
 			r.batch = m.batch
 		}
 	}
 }
 
-// replaced notes which of rs were written: they have ended or are in watch.
-func (bs *batches) replaced(rs []*request) {
+// gone notes that rows, replacements all, are written: they have ended or are in
+// watch.
+func (bs *batches) gone(rows ...*row) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
-	for _, r := range rs {
-		b := r.row.batch
-		if b == nil || !r.ok || bs.of[r.row.hash].batch != b {
+	for _, r := range rows {
+		m := bs.of[r.hash]
+		if m.batch == nil || m.created != r.created {
 			continue
 		}
-		delete(bs.of, r.row.hash)
-		if b.left--; b.left == 0 {
+		delete(bs.of, r.hash)
+		if m.left--; m.left == 0 {
 			if len(bs.over) == 0 {
 				bs.since = time.Now()
 			}
-			bs.over = append(bs.over, *b)
+			bs.over = append(bs.over, *m.batch)
 		}
 	}
 }
 
 // take returns the batches to delete, if it is worth while or all are wanted.
-// What is taken and not deleted is found by a claim. now is the ledger's.
+// now is the ledger's.
 func (bs *batches) take(now time.Time, all bool) (over []batch) {
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -128,14 +132,18 @@ func (bs *batches) take(now time.Time, all bool) (over []batch) {
 	if !all && len(bs.over) < overTogether && (len(bs.over) == 0 || real.Sub(bs.since) < overEvery) {
 		return nil
 	}
-	late := now.Add(overSlack).UnixNano()
-	for _, b := range bs.over {
-		if b.due > late { // or a claim may be at it
-			over = append(over, b)
-		}
-	}
-	bs.over = bs.over[:0]
+	over, bs.over = bs.over, nil
 	return over
+}
+
+// back returns what was taken and perhaps not deleted: to delete it twice does
+// no harm.
+func (bs *batches) back(over []batch) {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	if bs.over = append(bs.over, over...); len(bs.over) > mostOver {
+		bs.over = bs.over[:mostOver] // a claim finds the others
+	}
 }
 
 // drop returns the query that deletes batches.
@@ -171,39 +179,55 @@ func (s *Store) anyBatch(at []byte, any *bool) query {
 		[][]byte{at, int64Param(s.batches.horizon.start())}, func([][]byte) error { *any = true; return nil }}
 }
 
-// expireTogether is how many batches one transaction expires.
-const expireTogether = 20
+const (
+	// expireTogether is how many batches one transaction expires, and
+	// expireRounds how many transactions there are before what is in watch has
+	// its turn.
+	expireTogether = 20
+	expireRounds   = 10
+)
 
-// expire moves to watch what is left of batches whose first lease is over.
-// Their versions rise, so that nobody replaces them who has not seen it.
+// expire moves to watch what is left of batches whose first lease is over, as
+// far as its own lease is. The versions rise, so that nobody replaces what he has
+// not seen. The others, and those that another transaction holds at the moment,
+// make a new batch.
 func (s *Store) expire(ctx context.Context, at []byte) error {
 	st := s.st.plain("expire batches", `WITH expired AS (
 			DELETE FROM $schema.batch WHERE (due, id) IN (
 				SELECT due, id FROM $schema.batch WHERE`+dueBatch+` LIMIT $3 FOR UPDATE SKIP LOCKED)
-			RETURNING hashes
+			RETURNING id, hashes
 		), member AS (
-			SELECT DISTINCT unnest(hashes) AS hash FROM expired ORDER BY 1
+			SELECT op.hash, op.lease FROM (SELECT DISTINCT unnest(hashes) AS hash FROM expired) AS x
+			JOIN $schema.op ON op.hash = x.hash WHERE op.state < 5 AND op.watch IS NULL
+		), over AS (
+			SELECT op.hash FROM member JOIN $schema.op ON op.hash = member.hash
+			WHERE op.state < 5 AND op.watch IS NULL AND op.lease <= `+dueTime+` FOR UPDATE OF op SKIP LOCKED
 		), moved AS (
-			UPDATE $schema.op AS op SET version = op.version + 1, watch = op.lease, was = NULL FROM member
-			WHERE op.hash = member.hash AND op.state < 5 AND op.watch IS NULL
+			UPDATE $schema.op AS op SET version = op.version + 1, watch = op.lease, was = NULL FROM over WHERE op.hash = over.hash
 			RETURNING op.lease, op.id, op.created, op.hash, op.state, op.tenant, op.tool
 		), watched AS (
 			INSERT INTO $schema.watch (due, id, created, lease, hash, state, tenant, tool)
 			SELECT lease, id, created, lease, hash, state, tenant, tool FROM moved
+		), kept AS (
+			INSERT INTO $schema.batch (due, id, hashes)
+			SELECT greatest(min(lease), `+dueTime+` + 1000000000), (SELECT min(id) FROM expired), array_agg(hash)
+			FROM member WHERE hash NOT IN (SELECT hash FROM over) HAVING count(*) > 0
 		) SELECT (SELECT count(*) FROM expired), (SELECT min(lease) FROM moved)`, oidInt8, oidInt8, oidInt8)
 	params := [][]byte{at, int64Param(s.batches.horizon.start()), int64Param(expireTogether)}
-	for {
-		n := int64(0)
+	for range expireRounds {
+		n, first := int64(0), int64(packed.Never)
 		err := s.transaction(ctx, func(c *conn) error {
 			return c.exchange(ctx, s.alone(c, query{st, params, func(v [][]byte) error {
 				if n = int64At(v, 0); v[1] != nil {
-					s.horizon.include(int64At(v, 1))
+					first = int64At(v, 1)
 				}
 				return nil
 			}})...)
 		})
+		s.horizon.include(first)
 		if err != nil || n < expireTogether {
 			return err
 		}
 	}
+	return nil
 }

@@ -149,20 +149,87 @@ func TestBatchMemberClaimed(t *testing.T) {
 	}
 }
 
+// What somebody holds is passed over, and found later.
+func TestBatchMemberHeld(t *testing.T) {
+	t.Parallel()
+	s := openNew(t, postgres.Options{Writers: 1, MaxConns: 2})
+	together(t, s, time.Millisecond, "a", "b", "c")
+	pending := begin(t, s, "pending")
+	holder := beginTx(t, s)
+	if _, err := holder.Exec(t.Context(), `SELECT FROM "`+s.Schema()+`".op WHERE key = 'a' FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]bool{}
+	until(func() bool {
+		for _, op := range claimLeases(t, s, 10) {
+			got[op.Key] = true
+		}
+		return len(got) == 3
+	})
+	if got["a"] || !got[pending.Key] {
+		t.Errorf("claimed %v while a is held", got)
+	}
+	if err := holder.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	wantIntegrity(t, s)
+	until(func() bool { return len(claimLeases(t, s, 10)) == 1 })
+	wantIntegrity(t, s)
+}
+
+// A claim leaves alone whose lease is not over.
+func TestBatchKeepsLongLeases(t *testing.T) {
+	t.Parallel()
+	s := openNew(t, postgres.Options{Writers: 1, MaxConns: 2})
+	release := s.HoldConns(t)
+	var short, long *justonce.Operation
+	var wg sync.WaitGroup
+	wg.Go(func() { begin(t, s, "first") })
+	until(func() bool { return s.Taken() == 1 })
+	wg.Go(func() { short = beginLeased(t, s, "short", time.Millisecond) })
+	wg.Go(func() { long = beginLeased(t, s, "long", time.Hour) })
+	until(func() bool { return s.Queued() == 2 }) // which are recorded together
+	release()
+	wg.Wait()
+	var got []*justonce.Operation
+	until(func() bool { got = append(got, claimLeases(t, s, 10)...); return len(got) > 1 })
+	if len(got) != 2 || got[0].Key != short.Key && got[1].Key != short.Key {
+		t.Errorf("claimed %+v, want the first and the short one", got)
+	}
+	wantIntegrity(t, s)
+	succeed(t, s, long)
+	wantIntegrity(t, s)
+}
+
 // Batches go once all of their operations have ended or are in watch.
 func TestBatchesGo(t *testing.T) {
 	t.Parallel()
 	s := openNew(t, postgres.Options{})
+	for i := range 8 { // so many are deleted at once
+		succeed(t, s, beginLeased(t, s, fmt.Sprint("early-", i), time.Minute))
+	}
+	s.Forget()
+	again := benchOp("early-0", s.Now()) // fails together with what else there is
+	if a, err := s.Begin(t.Context(), again, arrived(again)); err != nil || a.Fresh {
+		t.Fatalf("Begin again: %+v, %v", a, err)
+	}
 	for i := range 40 {
 		op := beginLeased(t, s, fmt.Sprint(i), time.Minute)
-		if i%4 != 0 {
+		switch i % 3 {
+		case 0:
+			op.LeaseUntil = op.LeaseUntil.Add(time.Minute) // renewed
+			op.Due = op.LeaseUntil
+			if err := s.Update(t.Context(), op); err != nil {
+				t.Fatal(err)
+			}
+		case 1:
+			e := end(op, s.Now())
+			op.Reference, op.Exclusive = op.Key, true
+			if err := s.Update(t.Context(), op, e); err != nil {
+				t.Fatal(err)
+			}
+		default:
 			succeed(t, s, op)
-			continue
-		}
-		op.LeaseUntil = op.LeaseUntil.Add(time.Minute) // renewed
-		op.Due = op.LeaseUntil
-		if err := s.Update(t.Context(), op); err != nil {
-			t.Fatal(err)
 		}
 	}
 	if n := batchRows(t, s); n > 10 {

@@ -43,6 +43,7 @@ func (s *Store) Claim(ctx context.Context, due justonce.Due, advance func(*justo
 	if err != nil {
 		return nil, callError(ctx, "claim", err)
 	}
+	s.batches.gone(c.rows...)
 	for _, op := range c.claimed {
 		s.news(op.Ref, op.State)
 	}
@@ -68,7 +69,10 @@ func (s *Store) anyDue(ctx context.Context, due justonce.Due, at []byte) (any bo
 	batch := false
 	err = s.read(ctx, query{st, params, func([][]byte) error { any = true; return nil }}, s.anyBatch(at, &batch))
 	if err == nil && batch {
-		any, err = true, s.expire(ctx, at)
+		if err := s.expire(ctx, at); err != nil {
+			s.o.Logger.Warn("ledger: looking for what dead processes have left", "error", err)
+		}
+		any = true
 	}
 	return any, err
 }

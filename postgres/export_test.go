@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/justonce-dev/justonce/internal/packed"
-	"github.com/justonce-dev/justonce/internal/recent"
 )
 
 // HoldConns takes all connections of s until the function returned is called.
@@ -75,7 +74,7 @@ func (s *Store) Horizon(full bool) time.Time {
 const HorizonSlack = horizonSlack
 
 // Forget empties what s remembers to have seen.
-func (s *Store) Forget() { s.seen = recent.New() }
+func (s *Store) Forget() { s.seen.Reset() }
 
 // Schema returns the schema of s.
 func (s *Store) Schema() string { return s.o.Schema }

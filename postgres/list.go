@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -150,11 +151,14 @@ func (s *Store) choose(q *listQuery) *statement {
 	case q.unsucceeded:
 		// Few operations have not succeeded: they are sorted, and only those of
 		// the page are looked at.
-		return s.st.plain("list watched", listSelect+`(SELECT hash, created FROM $schema.watch
-				WHERE tenant = $1 AND state = ANY($7) AND created >= $2 AND created <= $3 AND created <= $4
-				UNION SELECT op.hash, op.created FROM (SELECT unnest(hashes) AS hash FROM $schema.batch) AS member
-				JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
-				ORDER BY created DESC OFFSET 0) AS x
+		name, from := "list watched", `SELECT hash, created FROM $schema.watch
+			WHERE tenant = $1 AND state = ANY($7) AND created >= $2 AND created <= $3 AND created <= $4`
+		if slices.Contains(q.states, stRunning) {
+			name, from = name+" and running", from+` UNION SELECT op.hash, op.created FROM (SELECT unnest(hashes) AS hash FROM $schema.batch) AS member
+			JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
+				AND op.tenant = $1 AND op.created >= $2 AND op.created <= $3 AND op.created <= $4`
+		}
+		return s.st.plain(name, listSelect+`(`+from+` ORDER BY created DESC OFFSET 0) AS x
 			CROSS JOIN LATERAL (SELECT * FROM $schema.op WHERE op.hash = x.hash OFFSET 0) AS op
 			WHERE`+listWhere+` ORDER BY x.created DESC, op.key DESC LIMIT $13`, listParams...)
 	}

@@ -14,7 +14,7 @@ var migrations embed.FS
 
 // SchemaVersion is the version of the schema that this package writes: the
 // number of its migrations.
-const SchemaVersion = 1
+const SchemaVersion = 2
 
 // oldest is the first version of PostgreSQL that works.
 const oldest = 13_00_00

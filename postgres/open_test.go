@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func TestOpenRefuses(t *testing.T) {
 		{srv.URL("postgres", "pgbouncer=maybe"), "", "must be true or false"},
 		{"postgres://127.0.0.1:1/postgres", "", "connect"},
 		{srv.URL("nowhere"), "", "does not exist"},
-		{srv.URL("postgres"), newer, "has version 99 and this program knows up to 1"},
+		{srv.URL("postgres"), newer, fmt.Sprintf("has version 99 and this program knows up to %d", postgres.SchemaVersion)},
 		{srv.URL("latin"), "", "one with UTF8 is needed"},
 		{srv.URL("postgres", "user=reader"), newSchema(), "run migrate once as the owner"},
 	} {

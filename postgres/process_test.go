@@ -228,7 +228,7 @@ func wantIntegrity(t *testing.T, s *postgres.Store) {
 	for what, query := range map[string]string{
 		"more or fewer operations than are counted":     `SELECT (SELECT count(*) FROM op) - (SELECT coalesce(sum(n), 0) FROM tally)`,
 		"operations without their row in watch":         `SELECT count(*) FROM op LEFT JOIN watch ON watch.due = op.watch AND watch.id = op.id WHERE op.watch IS NOT NULL AND (watch.hash, watch.state, watch.lease) IS DISTINCT FROM (op.hash, op.state, op.lease)`,
-		"operations neither in watch nor in a batch":    `SELECT count(*) FROM op WHERE state <> 6 AND watch IS NULL AND NOT (state = 3 AND EXISTS (SELECT FROM batch WHERE op.hash = ANY(hashes) AND due <= op.lease))`,
+		"operations neither in watch nor in a batch":    `SELECT count(*) FROM op WHERE state <> 6 AND watch IS NULL AND NOT (state = 3 AND EXISTS (SELECT FROM batch WHERE op.hash = ANY(hashes) AND due <= greatest(op.lease, (extract(epoch FROM clock_timestamp()) * 1000000000)::bigint + 2000000000)))`,
 		"rows in watch without an operation":            `SELECT count(*) FROM watch LEFT JOIN op ON op.hash = watch.hash AND op.id = watch.id AND op.watch = watch.due WHERE op.id IS NULL`,
 		"operations with a place in watch that is over": `SELECT count(*) FROM op WHERE state = 6 AND watch IS NOT NULL`,
 	} {

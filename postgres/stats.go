@@ -18,7 +18,8 @@ const (
 )
 
 // Stats implements [justonce.Store]. Its time grows with the number of
-// operations that have not succeeded, not with that of the others.
+// operations that have not succeeded and of those that began in one commit with
+// one that is still under way, not with that of the others.
 func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: stats: %w", err)
@@ -31,7 +32,7 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 	// One statement, so that all is seen at one moment. State 0 is the row for
 	// all, whose oldest is since when the most overdue has been due.
 	st := s.st.plain("stats", `WITH batched AS (
-			SELECT op.state, op.created, op.lease FROM (SELECT DISTINCT unnest(hashes) AS hash FROM $schema.batch) AS member
+			SELECT DISTINCT op.hash, op.state, op.created, op.lease FROM (SELECT unnest(hashes) AS hash FROM $schema.batch) AS member
 			JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
 		)
 		SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM $schema.watch GROUP BY state

@@ -28,13 +28,17 @@ func (s *Store) Update(ctx context.Context, op *justonce.Operation, entries ...j
 
 func (s *Store) update(ctx context.Context, r *request) error {
 	if r.row.exclusive {
-		return s.transaction(ctx, func(c *conn) error {
+		err := s.transaction(ctx, func(c *conn) error {
 			err := s.updateExclusively(ctx, c, &r.row, true)
 			if err == nil {
 				err = c.exchange(ctx, s.commit())
 			}
 			return err
 		})
+		if err == nil {
+			s.batches.gone(&r.row)
+		}
+		return err
 	}
 	s.writers.add(r)
 	switch {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
@@ -78,7 +79,7 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 		for _, r := range w.changed {
 			r.row.done = false
 		}
-		w.store.batches.unwatched(w.others)
+		w.store.unwatched(w.others)
 		params, has := w.replace.fillReplace(w.others)
 		queries = append(queries, query{statement: w.store.replace(has), params: params, row: func(v [][]byte) error {
 			for _, n := range replaced(v) {
@@ -91,7 +92,7 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 				r.ok = r.row.done
 			}
 			if err == nil {
-				w.store.batches.replaced(w.changed)
+				w.store.batches.gone(slices.DeleteFunc(w.others, func(r *row) bool { return !r.done })...)
 			}
 		}()
 	}
@@ -100,6 +101,11 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 	}
 	if over := w.store.batches.take(w.store.Now(), false); over != nil {
 		queries = append(queries, w.store.drop(over))
+		defer func() {
+			if err != nil {
+				w.store.batches.back(over)
+			}
+		}()
 	}
 	return c.exchange(ctx, w.store.alone(c, queries...)...)
 }

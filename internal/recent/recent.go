@@ -28,9 +28,17 @@ type bloom struct {
 // New returns a Filter that has seen nothing.
 func New() *Filter {
 	f := &Filter{}
-	f.blooms[0].Store(&bloom{})
-	f.blooms[1].Store(&bloom{})
+	f.Reset()
 	return f
+}
+
+// Reset forgets everything.
+func (f *Filter) Reset() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.blooms {
+		f.blooms[i].Store(&bloom{})
+	}
 }
 
 // Add remembers h, whose bits must be as good as random.

@@ -11,7 +11,7 @@ CREATE TABLE op (
     created bigint   NOT NULL,
     updated bigint   NOT NULL,
     lease   bigint   NOT NULL,
-    watch   bigint,                      -- watch.due of the operation; NULL: it has succeeded, or is in a batch
+    watch   bigint,                      -- watch.due of the operation; NULL: it has succeeded
     was     bigint,                      -- the same of the version before
     result  bigint   NOT NULL DEFAULT 0, -- version of the write with the result; negative: it is in entry; 0: none
     hash    uuid     NOT NULL,           -- of tenant and key
@@ -41,9 +41,8 @@ ALTER TABLE op ADD CONSTRAINT op_hash PRIMARY KEY (hash);
 CREATE UNIQUE INDEX op_ident ON op (ident) WHERE ident IS NOT NULL;
 CREATE INDEX op_created ON op (tenant, created);
 
--- Every operation that has not succeeded, but for those in a batch: what is due,
--- what waits for a person, and what failed. Small and always changing, so that
--- it is vacuumed early.
+-- Every operation that has not succeeded: what is due, what waits for a person,
+-- and what failed. Small and always changing, so that it is vacuumed early.
 CREATE TABLE watch (
     due     bigint   NOT NULL, -- of an open operation, else never
     id      bigint   NOT NULL,
@@ -63,21 +62,6 @@ CREATE TABLE watch (
     autovacuum_analyze_threshold = 50000
 );
 CREATE INDEX watch_failed ON watch (tenant, created) WHERE state = 7;
-
--- Operations that one commit has begun and that are due when their leases are
--- over: of those that are running and not in watch, each is in a batch. Of the
--- others in it nothing is told.
-CREATE TABLE batch (
-    due    bigint NOT NULL, -- of the first
-    id     bigint NOT NULL,
-    hashes uuid[] NOT NULL, -- of the operations
-    CONSTRAINT batch_due PRIMARY KEY (due, id)
-) WITH (
-    autovacuum_vacuum_scale_factor = 0,
-    autovacuum_vacuum_threshold = 1000,
-    autovacuum_vacuum_cost_delay = 0
-);
-ALTER TABLE batch ALTER COLUMN hashes SET STORAGE EXTERNAL;
 
 -- The entries of writes that are too big or too many for op.log, a row for
 -- each write.
