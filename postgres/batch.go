@@ -173,6 +173,11 @@ func (s *Store) dropAll() {
 // dueBatch is what [dueWatch] is for batches.
 const dueBatch = ` due >= $2 AND due <= ` + dueTime + ` ORDER BY due`
 
+// memberOp finds the operation of a member by its hash. Without OFFSET 0 the
+// planner, who knows nothing of how many members there are, may go through all
+// operations instead.
+const memberOp = `(SELECT * FROM $schema.op WHERE op.hash = member.hash OFFSET 0) AS op`
+
 // anyBatch asks whether the first lease of a batch is over.
 func (s *Store) anyBatch(at []byte, any *bool) query {
 	return query{s.st.plain("any batch due", `SELECT true FROM $schema.batch WHERE`+dueBatch+` LIMIT 1`, oidInt8, oidInt8),
@@ -197,11 +202,11 @@ func (s *Store) expire(ctx context.Context, at []byte) error {
 				SELECT due, id FROM $schema.batch WHERE`+dueBatch+` LIMIT $3 FOR UPDATE SKIP LOCKED)
 			RETURNING id, hashes
 		), member AS (
-			SELECT op.hash, op.lease FROM (SELECT DISTINCT unnest(hashes) AS hash FROM expired) AS x
-			JOIN $schema.op ON op.hash = x.hash WHERE op.state < 5 AND op.watch IS NULL
+			SELECT op.hash, op.lease FROM (SELECT DISTINCT unnest(hashes) AS hash FROM expired) AS member
+			CROSS JOIN LATERAL `+memberOp+` WHERE op.state < 5 AND op.watch IS NULL
 		), over AS (
-			SELECT op.hash FROM member JOIN $schema.op ON op.hash = member.hash
-			WHERE op.state < 5 AND op.watch IS NULL AND op.lease <= `+dueTime+` FOR UPDATE OF op SKIP LOCKED
+			SELECT op.hash FROM member CROSS JOIN LATERAL (SELECT op.hash FROM $schema.op WHERE op.hash = member.hash
+				AND op.state < 5 AND op.watch IS NULL AND op.lease <= `+dueTime+` FOR UPDATE SKIP LOCKED) AS op
 		), moved AS (
 			UPDATE $schema.op AS op SET version = op.version + 1, watch = op.lease, was = NULL FROM over WHERE op.hash = over.hash
 			RETURNING op.lease, op.id, op.created, op.hash, op.state, op.tenant, op.tool

@@ -155,7 +155,7 @@ func (s *Store) choose(q *listQuery) *statement {
 			WHERE tenant = $1 AND state = ANY($7) AND created >= $2 AND created <= $3 AND created <= $4`
 		if slices.Contains(q.states, stRunning) {
 			name, from = name+" and running", from+` UNION SELECT op.hash, op.created FROM (SELECT unnest(hashes) AS hash FROM $schema.batch) AS member
-			JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
+			CROSS JOIN LATERAL `+memberOp+` WHERE op.state < 5 AND op.watch IS NULL
 				AND op.tenant = $1 AND op.created >= $2 AND op.created <= $3 AND op.created <= $4`
 		}
 		return s.st.plain(name, listSelect+`(`+from+` ORDER BY created DESC OFFSET 0) AS x

@@ -33,7 +33,7 @@ func (s *Store) Stats(ctx context.Context) (*justonce.Stats, error) {
 	// all, whose oldest is since when the most overdue has been due.
 	st := s.st.plain("stats", `WITH batched AS (
 			SELECT DISTINCT op.hash, op.state, op.created, op.lease FROM (SELECT unnest(hashes) AS hash FROM $schema.batch) AS member
-			JOIN $schema.op ON op.hash = member.hash WHERE op.state < 5 AND op.watch IS NULL
+			CROSS JOIN LATERAL `+memberOp+` WHERE op.state < 5 AND op.watch IS NULL
 		)
 		SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM $schema.watch GROUP BY state
 		UNION ALL SELECT state, count(*), min(created), 0::bigint, 0::bigint FROM batched GROUP BY state
