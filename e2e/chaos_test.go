@@ -38,8 +38,11 @@ type chaos struct {
 	down     atomic.Int64 // requests that got no answer
 	refused  atomic.Int64 // requests that were refused since the ledger was down
 
-	mu   sync.Mutex
-	keys map[string]intent // by the key that the gateway named
+	unsure func() bool // whether what is read now may be forgotten by a failover
+
+	mu      sync.Mutex
+	keys    map[string]intent // by the key that the gateway named
+	answers map[answer]heard
 }
 
 // An intent is one thing that a client wants to happen once.
@@ -140,10 +143,14 @@ func TestChaos(t *testing.T) {
 	}
 	c.quiet()
 	c.count()
+	g.kill()
+	g.run()
+	c.kept(c.gateways[0])
 }
 
 func newChaos(t *testing.T, intents int, provider string, gateways ...string) *chaos {
-	return &chaos{t: t, gateways: gateways, intents: intents, keys: map[string]intent{},
+	return &chaos{t: t, gateways: gateways, intents: intents,
+		unsure: func() bool { return false }, keys: map[string]intent{}, answers: map[answer]heard{},
 		sandbox: sandbox.Client{URL: provider, HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}}}
 }
 
@@ -182,33 +189,25 @@ func (c *chaos) client(rng *rand.Rand) {
 }
 
 // insist calls until the operation has ended or waits for a person, as an agent
-// does that loses patience and tries again.
+// does that loses patience and tries again. It gives up, after 60 tries, only what
+// was accepted.
 func (c *chaos) insist(in intent, rng *rand.Rand) {
-	ended := false
-	for try := 0; try < 60 && !ended; try++ {
-		var header []string
-		switch {
-		case in.fresh:
-			header = []string{"Idempotency-Key", fmt.Sprintf("fresh-%d-%d", in.n, try)}
-		case in.given:
-			header = []string{"Idempotency-Key", fmt.Sprintf("intent-%d", in.n)}
+	accepted, ended := false, false
+	deadline := time.Now().Add(2 * time.Minute)
+	for try := 0; !ended && (try < 60 || !accepted); try++ {
+		if time.Now().After(deadline) {
+			c.t.Errorf("%+v: not accepted in two minutes and %d tries", in, try)
+			return
 		}
-		header = append(header, "Prefer", fmt.Sprintf("wait=%d", rng.IntN(3)))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(50+rng.IntN(3000))*time.Millisecond)
-		v, err := request(ctx, http.MethodPost, c.gateways[rng.IntN(len(c.gateways))]+"/v1/tool-calls",
-			fmt.Sprintf(`{"name":%q,"arguments":%s}`, in.service, in.arguments()), header...)
-		c.requests.Add(1)
+		v, err := c.call(ctx, c.gateways[rng.IntN(len(c.gateways))], in, try, rng.IntN(3))
 		switch {
 		case err != nil:
 			c.down.Add(1)
 			pause(ctx, rng)
 		case v.Status == http.StatusOK || v.Status == http.StatusAccepted:
-			c.mu.Lock()
-			if other, ok := c.keys[v.Key]; ok && other != in {
-				c.t.Errorf("intents %+v and %+v both got operation %s", other, in, v.Key)
-			}
-			c.keys[v.Key] = in
-			c.mu.Unlock()
+			c.accept(in, v)
+			accepted = true
 			ended = v.State == "succeeded" || v.State == "failed" || v.State == "review"
 		case v.Status == http.StatusServiceUnavailable:
 			c.refused.Add(1)
@@ -220,6 +219,19 @@ func (c *chaos) insist(in intent, rng *rand.Rand) {
 		cancel()
 	}
 	c.answered.Add(1)
+}
+
+// call sends a try of the intent to a gateway, which may take wait seconds.
+func (c *chaos) call(ctx context.Context, gateway string, in intent, try, wait int) (*view, error) {
+	header := []string{"Prefer", fmt.Sprintf("wait=%d", wait)}
+	switch {
+	case in.fresh:
+		header = append(header, "Idempotency-Key", fmt.Sprintf("fresh-%d-%d", in.n, try))
+	case in.given:
+		header = append(header, "Idempotency-Key", fmt.Sprintf("intent-%d", in.n))
+	}
+	defer c.requests.Add(1)
+	return request(ctx, http.MethodPost, gateway+"/v1/tool-calls", fmt.Sprintf(`{"name":%q,"arguments":%s}`, in.service, in.arguments()), header...)
 }
 
 // pause keeps a gateway that is down from being hammered.
@@ -277,6 +289,7 @@ func (c *chaos) count() {
 		recorded[op.Key] = op
 		states[op.Tool+" "+op.State]++
 	}
+	accepted := map[int]bool{}
 	byIntent := map[string]int{}
 	for key, in := range c.keys {
 		op, ok := recorded[key]
@@ -284,6 +297,7 @@ func (c *chaos) count() {
 			t.Errorf("%+v was accepted as %s and is not in the ledger", in, key)
 			continue
 		}
+		accepted[in.n] = true
 		name := in.service + " " + in.effect()
 		byIntent[name]++
 		n := happened[name]
@@ -305,6 +319,9 @@ func (c *chaos) count() {
 		if n > 1 {
 			t.Errorf("%s has %d operations", name, n)
 		}
+	}
+	if len(accepted) != c.intents || len(recorded) != c.intents {
+		t.Errorf("of %d intents %d were accepted and are in the ledger, which has %d operations", c.intents, len(accepted), len(recorded))
 	}
 	duplicates := 0
 	for name, n := range happened {

@@ -7,9 +7,12 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/justonce-dev/justonce/sandbox"
 )
 
 var (
@@ -34,6 +37,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("-cluster.seed=%d", seed)
 	cl := startWholeCluster(t, 4, "--config", "testdata/chaos.yaml")
 	c := newChaos(t, *clusterOperations, cl.provider, cl.urls...)
+	c.unsure = cl.failingOver.Load
 	c.arm()
 	began := time.Now()
 	var clients sync.WaitGroup
@@ -54,8 +58,58 @@ func TestCluster(t *testing.T) {
 	}
 	c.quiet()
 	t.Logf("all ended or in review after %v", time.Since(began).Round(time.Second))
+	c.each()
 	c.count()
 	c.audit()
+	cl.serve([]string{cl.address()}, "--config", "testdata/chaos.yaml")
+	c.kept(cl.urls[len(cl.urls)-1])
+}
+
+// each sees that every gateway has recovered: it carries out a call by itself and
+// replays another's.
+func (c *chaos) each() {
+	t := c.t
+	t.Helper()
+	call := func(gateway string, n int) *view {
+		t.Helper()
+		in := intent{n: n, service: sandbox.Payment, given: true}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		v, err := c.call(ctx, gateway, in, 0, 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.State != "succeeded" {
+			t.Fatalf("%s, at the end: %d %s", gateway, v.Status, v.raw)
+		}
+		c.accept(in, v)
+		return v
+	}
+	first := c.intents + 1
+	results := make([]string, len(c.gateways))
+	for i, gateway := range c.gateways {
+		await(t, 30*time.Second, gateway+" to be ready", func() bool { return serves(gateway + "/readyz") })
+		c.intents++
+		v := call(gateway, first+i)
+		if v.Replayed || v.Joined {
+			t.Errorf("%s has not carried out a new call: %s", gateway, v.raw)
+		}
+		results[i] = string(v.Result)
+	}
+	for i, gateway := range c.gateways {
+		other := (i + 1) % len(c.gateways)
+		if v := call(gateway, first+other); !v.Replayed || string(v.Result) != results[other] {
+			t.Errorf("%s has not replayed another's %s: %s", gateway, results[other], v.raw)
+		}
+	}
+}
+
+// serves says whether a gateway answers 200 there within some seconds.
+func serves(url string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	v, err := request(ctx, http.MethodGet, url, "")
+	return err == nil && v.Status == http.StatusOK
 }
 
 // work is chaos.client with intents that are supplied.

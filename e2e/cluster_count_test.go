@@ -5,8 +5,8 @@ package e2e
 import "context"
 
 // audit compares one by one what chaos.count compares by what was asked for:
-// each operation that succeeded names an effect of its own, and an effect that
-// none names has a person who decides.
+// each operation that succeeded names an effect of its own, for what its client
+// asked, and an effect that none names has a person who decides.
 func (c *chaos) audit() {
 	t := c.t
 	t.Helper()
@@ -17,40 +17,36 @@ func (c *chaos) audit() {
 	if n, err := c.sandbox.Count(context.Background(), ""); err != nil || n != len(effects) {
 		t.Errorf("the provider counts %d effects and lists %d: %v", n, len(effects), err)
 	}
-	operations := c.operations("")
-	if len(operations) > c.intents {
-		t.Errorf("%d operations of %d intents", len(operations), c.intents)
-	}
 	named := map[string]string{}   // key by service and reference
 	undecided := map[string]bool{} // by service and what was asked for
-	unheard := map[string]int{}    // in review, and no client knows its key
-	for _, op := range operations {
-		switch in, known := c.keys[op.Key]; {
+	for _, op := range c.operations("") {
+		in, known := c.keys[op.Key]
+		switch {
+		case !known:
+			t.Errorf("no client was told of %s %s, which is %s", op.Tool, op.Key, op.State)
 		case op.State == "succeeded":
 			name := op.Tool + " " + op.Reference
 			if other, ok := named[name]; ok {
 				t.Errorf("%s is the effect of %s and of %s", name, other, op.Key)
 			}
 			named[name] = op.Key
-		case op.State == "review" && known:
-			undecided[in.service+" "+in.effect()] = true
 		case op.State == "review":
-			unheard[op.Tool]++
+			undecided[in.service+" "+in.effect()] = true
 		}
 	}
 	open := 0
 	for _, e := range effects {
 		name := e.Service + " " + e.ID
-		if _, ok := named[name]; ok {
+		what, _ := e.Field(effectMember[e.Service])
+		if key, ok := named[name]; ok {
+			if in := c.keys[key]; in.service != e.Service || in.effect() != what {
+				t.Errorf("%s succeeded with %s, which happened for %s and not for %s", key, name, what, in.effect())
+			}
 			delete(named, name)
 			continue
 		}
 		open++
-		what, _ := e.Field(effectMember[e.Service])
-		if undecided[e.Service+" "+what] {
-			continue
-		}
-		if unheard[e.Service]--; unheard[e.Service] < 0 {
+		if !undecided[e.Service+" "+what] {
 			t.Errorf("%s happened for %s, and no operation that succeeded or waits for a person is about it", name, what)
 		}
 	}

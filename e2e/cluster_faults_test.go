@@ -88,6 +88,8 @@ func shuffledFaults(rng *rand.Rand) []clusterFault {
 // failOver kills the primary while its standby is in step, promotes that one, and
 // makes the killed one its standby. Until there is a standby again commits wait.
 func (c *cluster) failOver(noticed func()) {
+	c.failingOver.Store(true)
+	defer c.failingOver.Store(false)
 	c.awaitSync()
 	if err := c.server.Kill(); err != nil {
 		c.t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -29,6 +30,8 @@ type cluster struct {
 	gateways []*process
 	toxiAPI  string
 	proxies  [][]string // of each gateway; none: it reaches the server directly
+
+	failingOver atomic.Bool // a primary is about to be lost, or has just been
 }
 
 // startCluster starts n gateways with further flags on a single server.

@@ -73,7 +73,19 @@ func Start(settings ...string) (_ *Server, err error) {
 	if err := s.configure(append([]string{"listen_addresses=127.0.0.1", "max_connections=300", "log_min_messages=fatal"}, settings...)...); err != nil {
 		return nil, err
 	}
-	return s, s.control("start")
+	return s, s.start()
+}
+
+// start leaves nothing running when it fails.
+func (s *Server) start() error {
+	err := s.control("start")
+	if err == nil {
+		return nil
+	}
+	if _, none := os.Stat(filepath.Join(s.data, "postmaster.pid")); none != nil {
+		return err
+	}
+	return errors.Join(err, s.control("-m", "immediate", "stop"))
 }
 
 // newServer returns a server that has its folder and port, and nothing else.

@@ -52,7 +52,7 @@ func (s *Server) Follow(primary *Server) error {
 	if err := s.configure(); err != nil {
 		return err
 	}
-	if err := s.control("start"); err != nil {
+	if err := s.start(); err != nil {
 		return err
 	}
 	s.down = false
@@ -84,6 +84,7 @@ func (s *Server) Promote() error { return s.control("promote") }
 
 // Kill ends all processes of the server by SIGKILL, as the loss of its machine
 // does: none of them answers any more once it returns. Follow starts it again.
+// Where its processes cannot be listed it goes on.
 func (s *Server) Kill() error {
 	postmaster, segment, err := s.lockFile()
 	if err != nil {
@@ -95,14 +96,19 @@ func (s *Server) Kill() error {
 	}
 	parents, err := processes()
 	if err != nil {
-		return err
+		return errors.Join(err, syscall.Kill(postmaster, syscall.SIGCONT))
 	}
 	var all []int
 	for pid, parent := range parents {
-		if pid == postmaster || parent == postmaster {
+		if parent == postmaster {
 			all = append(all, pid)
-			syscall.Kill(pid, syscall.SIGKILL)
 		}
+	}
+	// The postmaster last: without it those that live give up waiting for a standby,
+	// and show others what they have committed.
+	all = append(all, postmaster)
+	for _, pid := range all {
+		syscall.Kill(pid, syscall.SIGKILL)
 	}
 	s.down = true
 	if err := ended(all); err != nil {

@@ -40,6 +40,13 @@ func TestStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	query(primary, "CREATE TABLE t (n int)", "")
+	t.Run("a kill that fails leaves it running", func(t *testing.T) {
+		t.Setenv("PATH", "")
+		if err := primary.Kill(); err == nil {
+			t.Fatal("killed, although its processes cannot be listed")
+		}
+		query(primary, "SELECT 1", "1")
+	})
 	for n := range 3 {
 		query(primary, "INSERT INTO t VALUES (1)", "")
 		if err := primary.Kill(); err != nil {
