@@ -106,9 +106,14 @@ func isBusy(err error) bool {
 	return err != nil && sqlite.ErrCode(err).ToPrimary() == sqlite.ResultBusy
 }
 
+// isStale reports whether the connection still reads what others have since
+// written over. Waiting does not help.
+func isStale(err error) bool { return err != nil && sqlite.ErrCode(err) == sqlite.ResultBusySnapshot }
+
 // a preparer prepares statements; the first error sticks.
 type preparer struct {
 	conn *sqlite.Conn
+	mark string // ends each text
 	err  error
 }
 
@@ -117,7 +122,7 @@ func (p *preparer) prepare(query string) *sqlite.Stmt {
 		return nil
 	}
 	var stmt *sqlite.Stmt
-	stmt, p.err = p.conn.Prepare(query)
+	stmt, p.err = p.conn.Prepare(query + p.mark)
 	return stmt
 }
 

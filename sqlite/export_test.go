@@ -98,3 +98,17 @@ func (s *Store) Closing() bool {
 	_, open := s.queue.pending()
 	return !open
 }
+
+// KnowsOthers reports whether another process was seen to record operations.
+func (s *Store) KnowsOthers() bool { return s.seen.others.Load() }
+
+// Yields reports whether another process was seen to write.
+func (s *Store) Yields() bool { return s.queue.writer.known.foreign.Load() != nil }
+
+// FillDisk lets the file grow no more in tx.
+func (tx *Tx) FillDisk() error {
+	g := tx.w.guard
+	g.lifted = true
+	defer func() { g.lifted = false }()
+	return sqlitex.ExecuteTransient(tx.w.conn, "PRAGMA max_page_count = 1", nil)
+}

@@ -145,7 +145,7 @@ func retryBusy(ctx context.Context, patience time.Duration, f func() error) erro
 	var start time.Time
 	for wait := 100 * time.Microsecond; ; wait = min(2*wait, 2*time.Millisecond) {
 		err := f()
-		if !isBusy(err) {
+		if !isBusy(err) || isStale(err) {
 			return err
 		}
 		if start.IsZero() {

@@ -35,7 +35,7 @@ type queue struct {
 func newQueue(w *writer) *queue {
 	return &queue{
 		wake: make(chan struct{}, 1), done: make(chan struct{}), turn: make(chan struct{}, 1),
-		writer: w, lent: &writer{store: w.store, path: w.path, busy: w.busy, guard: &guard{lifted: true}},
+		writer: w, lent: &writer{store: w.store, path: w.path, busy: w.busy, known: w.known, guard: &guard{}},
 	}
 }
 
@@ -167,15 +167,8 @@ func (q *queue) commit() error {
 		w.recover(err)
 		return err
 	}
-	q.committed(q.lent)
-	return nil
-}
-
-// committed counts a commit, which other's connection has not seen. That the
-// file has changed is no sign of another process then.
-func (q *queue) committed(other *writer) {
 	q.commits.Add(1)
-	other.seen = -1
+	return nil
 }
 
 // lend gives the writer for the application out, in a transaction. Unless the
@@ -189,7 +182,7 @@ func (q *queue) lend(ctx context.Context) (*writer, error) {
 	w := q.lent
 	err := q.beginLent(ctx, w)
 	if err != nil {
-		w.disconnect() // what the application left there may be in the way
+		w.drop(err) // what the application left there may be in the way
 		<-q.turn
 		return nil, err
 	}
@@ -203,7 +196,17 @@ func (q *queue) beginLent(ctx context.Context, w *writer) error {
 	if err := w.connect(); err != nil {
 		return err
 	}
-	if err := w.begin(ctx); err != nil {
+	err := w.begin(ctx)
+	if isStale(err) { // a statement of the application was left under way
+		w.drop(err)
+		if err = w.connect(); err == nil {
+			err = w.begin(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := run(w.stmts.arm); err != nil {
 		return err
 	}
 	return w.refresh()

@@ -27,16 +27,26 @@ type Tx struct {
 }
 
 // Conn returns the connection on which the application writes its own tables;
-// nil once tx has ended. Statements must be reset, transient ones finalized, and
-// the connection left open. Foreign keys are enforced, and savepoints can be
-// used, such as sqlitex.Save.
+// nil once tx has ended or SQLite has rolled it back, as it does when the disk is
+// full and for INSERT OR ROLLBACK. Statements must be reset, transient ones
+// finalized, and the connection left open. Foreign keys are enforced, and
+// savepoints can be used, such as sqlitex.Save, under any name but justonce.
 //
-// What belongs to the ledger is refused with SQLITE_AUTH: writes to its tables
-// (op, slot, seed, entry and tally: give your own a prefix), its pragmas
-// (application_id and user_version among them), BEGIN, COMMIT, ROLLBACK and
-// ATTACH.
+// The application may read everything, and write, create, alter and drop what is
+// in the file and not the ledger's (op, slot, seed, entry and tally: give your
+// tables a prefix): tables, their indexes and triggers, views. All else is
+// refused with SQLITE_AUTH: BEGIN, COMMIT, ROLLBACK, ATTACH, ANALYZE, whatever is
+// temporary, making and dropping virtual tables, and pragmas but those that tell
+// of tables, indexes and foreign keys, and defer_foreign_keys. Once SQLite has
+// rolled back, whoever has kept the connection is refused every statement, those
+// prepared before too.
+//
+// This keeps off mistakes, not intent: SQLite does not ask before a blob is
+// opened for writing, and the connection has methods that go round the guard.
+// Leave OpenBlob for writing, Deserialize and SetAuthorizer alone, and do not use
+// the connection once the function that was given tx has returned.
 func (tx *Tx) Conn() *sqlite.Conn {
-	if tx.w == nil {
+	if tx.check() != nil {
 		return nil
 	}
 	return tx.w.conn
@@ -74,13 +84,16 @@ func (s *Store) InTx(ctx context.Context, f func(*Tx) error) error {
 		return err
 	}
 	if tx.err == nil {
+		tx.err = w.readIDs() // without what f has undone
+	}
+	if tx.err == nil {
 		tx.err = w.commit()
 	}
 	if tx.err != nil {
 		w.recover(tx.err)
 		return unavailable("committing", tx.err)
 	}
-	s.queue.committed(s.queue.writer)
+	s.queue.commits.Add(1)
 	w.yield()
 	return nil
 }
@@ -88,11 +101,11 @@ func (s *Store) InTx(ctx context.Context, f func(*Tx) error) error {
 // run runs f. Unless it succeeds the transaction is rolled back.
 func (tx *Tx) run(ctx context.Context, f func(*Tx) error) (err error) {
 	w, done := tx.w, false
-	w.guard.lifted = false
+	w.guard.hold()
 	w.conn.SetInterrupt(ctx.Done())
 	defer func() {
 		w.conn.SetInterrupt(nil) // the end must not be interrupted
-		w.guard.lifted = true
+		w.guard.release()
 		tx.w = nil
 		if !done {
 			w.recover(err)
@@ -111,7 +124,7 @@ func (tx *Tx) check() error {
 	switch {
 	case tx.w == nil:
 		return errTxEnded
-	case tx.err == nil && tx.w.conn.AutocommitEnabled():
+	case tx.err == nil && tx.w.guard.lost:
 		tx.err = errTxUndone
 	}
 	return tx.err
@@ -126,14 +139,14 @@ func (tx *Tx) save(s *Store, f func(*writer) error) error {
 		return unavailable("transaction", errOthersTx)
 	}
 	w, done := tx.w, false
-	if err := run(w.stmts.save); err != nil {
+	if err := w.runOwn(w.stmts.save); err != nil {
 		return err
 	}
 	defer func() {
 		if !done && tx.check() == nil {
 			w.forget()
-			if tx.err = run(w.stmts.undo); tx.err == nil {
-				tx.err = run(w.stmts.release)
+			if tx.err = w.runOwn(w.stmts.undo); tx.err == nil {
+				tx.err = w.runOwn(w.stmts.release)
 			}
 		}
 	}()
@@ -143,11 +156,18 @@ func (tx *Tx) save(s *Store, f func(*writer) error) error {
 	if err := tx.check(); err != nil {
 		return err
 	}
-	if err := run(w.stmts.release); err != nil {
+	if err := w.runOwn(w.stmts.release); err != nil {
 		return err
 	}
 	done = true
 	return nil
+}
+
+// runOwn runs a statement of the ledger while a transaction is lent.
+func (w *writer) runOwn(stmt *sqlite.Stmt) error {
+	w.guard.lifted = true
+	defer func() { w.guard.lifted = false }()
+	return run(stmt)
 }
 
 // write runs f and inserts what it gathered, so that r need not outlive it. The

@@ -152,6 +152,35 @@ func TestTxIsNoStranger(t *testing.T) {
 	if !s.MayHave(justonce.Ref{Key: "begun0"}) || !s.MayHave(justonce.Ref{Key: "done0"}) || s.MayHave(justonce.Ref{Key: "k"}) {
 		t.Error("MayHave no longer knows what is there")
 	}
+	if s.Yields() {
+		t.Error("it makes way for itself")
+	}
+}
+
+// What another process writes is noticed, however close to the store's own.
+func TestTxNoticesStrangers(t *testing.T) {
+	t.Parallel()
+	for name, own := range map[string]func(*sqlite.Store, string){
+		"a transaction": func(s *sqlite.Store, key string) {
+			inTx(t, s, func(tx *sqlite.Tx) error { _, err := doTx(s, tx, key, nil); return err })
+		},
+		"an operation": func(s *sqlite.Store, key string) { begin(t, s, key) },
+	} {
+		s, path := openShop(t)
+		stranger := open(t, path, nil)
+		begin(t, s, "k")
+		inTx(t, s, func(tx *sqlite.Tx) error { return nil })
+		if s.KnowsOthers() || s.Yields() {
+			t.Errorf("before %s: it knows of others that are not there", name)
+		}
+		begin(t, stranger, "theirs")
+		own(s, "own")
+		begin(t, s, "k2")
+		inTx(t, s, func(tx *sqlite.Tx) error { return nil })
+		if !s.KnowsOthers() || !s.Yields() {
+			t.Errorf("before %s: it knows of others: %v, makes way: %v, want both", name, s.KnowsOthers(), s.Yields())
+		}
+	}
 }
 
 func TestDoTx(t *testing.T) {
@@ -291,96 +320,6 @@ func TestTxPanics(t *testing.T) {
 	wantAbsent(t, s, "k")
 	wantRows(t, path, "k2")
 	begin(t, s, "k")
-	wantIntact(t, s, 2)
-	wantIntegrity(t, path)
-}
-
-// Where SQLite rolls the transaction back nothing more is written outside it.
-func TestTxIsGone(t *testing.T) {
-	t.Parallel()
-	s, path := openShop(t)
-	inTx(t, s, func(tx *sqlite.Tx) error { return execute(tx, "CREATE UNIQUE INDEX orders_id ON orders (id)") })
-	inTx(t, s, func(tx *sqlite.Tx) error { return execute(tx, "INSERT INTO orders VALUES ('o')") })
-	lose := func(tx *sqlite.Tx) { execute(tx, "INSERT OR ROLLBACK INTO orders VALUES ('o')") }
-	for name, f := range map[string]func(tx *sqlite.Tx) error{
-		"before the end": func(tx *sqlite.Tx) error {
-			_, err := doTx(s, tx, "k", nil)
-			lose(tx)
-			return err
-		},
-		"before an operation": func(tx *sqlite.Tx) error {
-			lose(tx)
-			if _, err := doTx(s, tx, "k", nil); !errors.Is(err, justonce.ErrUnavailable) {
-				t.Errorf("DoTx: %v, want ErrUnavailable", err)
-			}
-			return nil
-		},
-		"in an effect": func(tx *sqlite.Tx) error {
-			_, err := s.DoTx(t.Context(), tx, benchOp("k", s.Now()), func(context.Context, *sqlite.Tx) (json.RawMessage, error) {
-				lose(tx)
-				return benchResult, nil
-			})
-			if !errors.Is(err, justonce.ErrUnavailable) {
-				t.Errorf("DoTx: %v, want ErrUnavailable", err)
-			}
-			return nil
-		},
-	} {
-		if err := s.InTx(t.Context(), f); !errors.Is(err, justonce.ErrUnavailable) {
-			t.Errorf("%s: InTx: %v, want ErrUnavailable", name, err)
-		}
-		wantAbsent(t, s, "k")
-	}
-	wantRows(t, path, "o")
-	var ended *sqlite.Tx
-	inTx(t, s, func(tx *sqlite.Tx) error { ended = tx; return nil })
-	if _, err := s.EnqueueTx(t.Context(), ended, pendingOp("k")); !errors.Is(err, justonce.ErrUnavailable) {
-		t.Errorf("EnqueueTx after the end: %v, want ErrUnavailable", err)
-	}
-	begin(t, s, "k")
-	wantIntact(t, s, 1)
-	wantIntegrity(t, path)
-}
-
-// What is the ledger's is out of the application's reach.
-func TestTxGuards(t *testing.T) {
-	t.Parallel()
-	s, path := openShop(t)
-	firstCall(t.Context(), t, s, "k", nil)
-	for _, query := range []string{
-		"DELETE FROM entry", "UPDATE op SET state = 2", "INSERT INTO slot VALUES (1, 1)", "DROP TABLE tally", "DROP INDEX op_live",
-		"CREATE TABLE IF NOT EXISTS entry (id TEXT)", "ALTER TABLE op ADD COLUMN mine", "CREATE INDEX mine ON entry (op)",
-		"CREATE TRIGGER mine AFTER INSERT ON entry BEGIN DELETE FROM orders; END",
-		"PRAGMA user_version = 9", "PRAGMA application_id = 1", "PRAGMA locking_mode = EXCLUSIVE",
-		"COMMIT", "END", "ROLLBACK", "BEGIN", "COMMIT TRANSACTION ", "ATTACH ':memory:' AS other",
-	} {
-		err := s.InTx(t.Context(), func(tx *sqlite.Tx) error { return execute(tx, query) })
-		if zs.ErrCode(err) != zs.ResultAuth {
-			t.Errorf("%s: %v, want SQLITE_AUTH", query, err)
-		}
-	}
-	// A trigger of the application is no way round.
-	err := s.InTx(t.Context(), func(tx *sqlite.Tx) error {
-		if err := execute(tx, "CREATE TRIGGER mine AFTER INSERT ON orders BEGIN DELETE FROM entry; END"); err != nil {
-			return err
-		}
-		return execute(tx, "INSERT INTO orders VALUES ('o')")
-	})
-	if zs.ErrCode(err) != zs.ResultAuth {
-		t.Errorf("a trigger: %v, want SQLITE_AUTH", err)
-	}
-	// Reading is allowed, and the ledger's own statements go on, prepared anew.
-	inTx(t, s, func(tx *sqlite.Tx) error {
-		for _, query := range []string{"SELECT count(*) FROM op JOIN entry ON entry.op = op.id", "PRAGMA user_version",
-			"ALTER TABLE orders ADD COLUMN amount", "INSERT INTO orders VALUES ('o', 1)", "SAVEPOINT mine", "RELEASE mine"} {
-			if err := execute(tx, query); err != nil {
-				return err
-			}
-		}
-		_, err := s.EnqueueTx(t.Context(), tx, pendingOp("k2"))
-		return err
-	})
-	wantRows(t, path, "o")
 	wantIntact(t, s, 2)
 	wantIntegrity(t, path)
 }

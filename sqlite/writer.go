@@ -2,7 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"crypto/rand"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -15,6 +18,7 @@ type writer struct {
 	store *Store
 	path  string
 	busy  time.Duration
+	known *known
 	guard *guard // of a connection that is lent, else nil
 
 	conn       *sqlite.Conn // nil after a failure that needs a new one
@@ -25,14 +29,20 @@ type writer struct {
 	lastEntry  int64
 	newOps     []*request
 	newEntries []newEntry
-	failed     int64     // change of the number of failed operations
-	foreign    time.Time // when another process was last seen to write
+	failed     int64 // change of the number of failed operations
+}
+
+// known is what this process, on any connection, knows to be committed: all
+// that is newer is another's. Whoever has the turn uses it.
+type known struct {
+	lastOp, lastEntry int64                     // -1: nothing yet
+	foreign           atomic.Pointer[time.Time] // when another process was last seen to write; anyone reads it
 }
 
 // statements of the writer's connection.
 type statements struct {
 	begin, commit, rollback, dataVersion, lastIDs *sqlite.Stmt
-	save, undo, release                           *sqlite.Stmt
+	save, undo, release, arm                      *sqlite.Stmt // of a connection that is lent
 	insertOp, insertOps                           *sqlite.Stmt
 	insertEntry, insertEntries, updateOp          *sqlite.Stmt
 	bySlot, takeSlot, setSlot, leaveSlot          *sqlite.Stmt
@@ -42,15 +52,12 @@ type statements struct {
 }
 
 func (st *statements) prepare(conn *sqlite.Conn) error {
-	p := preparer{conn: conn}
-	// The word too much keeps them apart from those of an application, which a
-	// connection would take for the same and leave unguarded.
-	st.begin = p.prepare("BEGIN IMMEDIATE TRANSACTION")
-	st.commit = p.prepare("COMMIT TRANSACTION")
-	st.rollback = p.prepare("ROLLBACK TRANSACTION")
-	st.save = p.prepare("SAVEPOINT justonce")
-	st.undo = p.prepare("ROLLBACK TRANSACTION TO justonce")
-	st.release = p.prepare("RELEASE justonce")
+	// A connection takes equal texts for one statement, and would let the
+	// application run the ledger's, which the guard has allowed.
+	p := preparer{conn: conn, mark: " -- " + rand.Text()}
+	st.begin = p.prepare("BEGIN IMMEDIATE")
+	st.commit = p.prepare("COMMIT")
+	st.rollback = p.prepare("ROLLBACK")
 	st.dataVersion = p.prepare("PRAGMA data_version")
 	st.lastIDs = p.prepare("SELECT (SELECT max(id) FROM op), (SELECT max(id) FROM entry)")
 	st.insertOp = p.prepare(insertMany("op ("+columns+")", columnCount, 1))
@@ -74,8 +81,21 @@ func (st *statements) prepare(conn *sqlite.Conn) error {
 	return p.err
 }
 
+func (st *statements) prepareLent(g *guard) error {
+	arm, err := g.stretch()
+	if err != nil {
+		return err
+	}
+	p := preparer{conn: g.conn, mark: " -- " + rand.Text()}
+	st.arm = p.prepare(arm)
+	st.save = p.prepare("SAVEPOINT " + savepoint)
+	st.undo = p.prepare("ROLLBACK TO " + savepoint)
+	st.release = p.prepare("RELEASE " + savepoint)
+	return p.err
+}
+
 func newWriter(ctx context.Context, s *Store, conn *sqlite.Conn, path string, busy time.Duration) (*writer, error) {
-	w := &writer{store: s, path: path, busy: busy}
+	w := &writer{store: s, path: path, busy: busy, known: &known{lastOp: -1}}
 	if err := w.use(conn); err != nil {
 		return nil, err
 	}
@@ -103,7 +123,10 @@ func (w *writer) use(conn *sqlite.Conn) error {
 			return err
 		}
 	}
-	return w.stmts.prepare(conn)
+	if err := w.stmts.prepare(conn); err != nil || w.guard == nil {
+		return err
+	}
+	return w.stmts.prepareLent(w.guard)
 }
 
 // begin starts a transaction. Another process may hold the lock.
@@ -148,7 +171,11 @@ func (w *writer) commit() error {
 		}
 		w.failed = 0
 	}
-	return run(w.stmts.commit)
+	if err := run(w.stmts.commit); err != nil {
+		return err
+	}
+	w.known.lastOp, w.known.lastEntry = w.lastOp, w.lastEntry
+	return nil
 }
 
 // refresh reads the highest ids if another connection may have changed them.
@@ -157,17 +184,21 @@ func (w *writer) refresh() error {
 	if err != nil || version == w.seen {
 		return err
 	}
-	if w.seen >= 0 {
-		w.foreign = time.Now()
-	}
-	foreign, last := w.seen >= 0, w.lastOp
 	if err := w.readIDs(); err != nil {
 		return err
 	}
-	if foreign && last != w.lastOp {
-		w.store.seen.others.Store(true)
-	}
 	w.seen = version
+	k := w.known
+	if k.lastOp >= 0 {
+		if w.lastOp > k.lastOp {
+			w.store.seen.others.Store(true)
+		}
+		if w.lastOp > k.lastOp || w.lastEntry > k.lastEntry {
+			now := time.Now()
+			k.foreign.Store(&now)
+		}
+	}
+	k.lastOp, k.lastEntry = w.lastOp, w.lastEntry
 	return nil
 }
 
@@ -184,7 +215,7 @@ func (w *writer) readIDs() error {
 // yield lets other processes in that have lately written too: the lock is
 // free only between transactions, and they can but try again and again.
 func (w *writer) yield() {
-	if !w.foreign.IsZero() && time.Since(w.foreign) < time.Second {
+	if at := w.known.foreign.Load(); at != nil && time.Since(*at) < time.Second {
 		time.Sleep(200 * time.Microsecond)
 	}
 }
@@ -194,12 +225,16 @@ func (w *writer) recover(cause error) {
 	w.forget()
 	w.failed = 0
 	w.seen = -1 // the ids went with the transaction
-	if w.conn.AutocommitEnabled() {
-		return // SQLite has rolled back by itself
+	if !w.conn.AutocommitEnabled() {
+		if err := run(w.stmts.rollback); err != nil {
+			w.drop(errors.Join(cause, err))
+		}
+		return
 	}
-	if err := run(w.stmts.rollback); err != nil {
-		w.store.log.Warn("ledger: connecting anew", "error", err, "cause", cause)
-		w.disconnect()
+	// SQLite has rolled back by itself. What an application did with its
+	// connection after that is unknown.
+	if w.guard != nil {
+		w.drop(cause)
 	}
 }
 
@@ -212,10 +247,21 @@ func (w *writer) connect() error {
 		return err
 	}
 	if err := w.use(conn); err != nil {
-		w.disconnect()
+		w.drop(err)
 		return err
 	}
 	return nil
+}
+
+// drop ends the connection because of a failure; the next one is made anew.
+func (w *writer) drop(cause error) {
+	if w.conn == nil {
+		return
+	}
+	w.store.log.Warn("ledger: connecting anew", "cause", cause)
+	if err := w.disconnect(); err != nil {
+		w.store.log.Error("ledger: a connection stays open, and the file's log may grow until the program ends: statements of the application were not finalized", "error", err)
+	}
 }
 
 func (w *writer) disconnect() error {
