@@ -64,7 +64,7 @@ func (tx *Tx) Conn() *sqlite.Conn {
 // process or another: keep it short, and do nothing over the network in it.
 // Reads go on, and do not see yet what f wrote. Within f, EnqueueTx and DoTx are
 // the only ways to write to the ledger: InTx and the store's other methods that
-// write would wait for f.
+// write, Runner.Do among them, would wait for f, and f for them.
 //
 // The end of ctx ends the wait for the turn and, with SQLITE_INTERRUPT, what runs
 // on the connection; if f then returns nil all the same, it is committed.

@@ -81,7 +81,7 @@ func (c *checkCmd) Run(_ context.Context, o *output) error {
 
 type migrateCmd struct {
 	Ledger string `arg:"" optional:"" name:"store" help:"The ledger: a SQLite file, or a URL such as postgres://owner@host/database."`
-	Store  string `help:"The same as a flag. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"STORE"`
+	Store  string `help:"The same as a flag. Defaults to what justonce.yaml names, or justonce.db." env:"JUSTONCE_STORE,JUSTONCE_LEDGER" placeholder:"STORE"`
 }
 
 func (*migrateCmd) Help() string {
@@ -95,7 +95,13 @@ Examples:
 }
 
 func (c *migrateCmd) Run(ctx context.Context, o *output) error {
-	name := cmp.Or(c.Ledger, c.Store, defaultStore)
+	if c.Ledger != "" && c.Store != "" && c.Ledger != c.Store {
+		return &usageError{errors.New("two ledgers are named: give one")}
+	}
+	name, err := namedStore(ctx, cmp.Or(c.Ledger, c.Store))
+	if err != nil {
+		return err
+	}
 	from, to, err := migrateStore(ctx, name)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.timeline(a, []justonce.Entry{{Kind: justonce.EntryDecision, Actor: steer, Reference: steer,
-		Evidence: map[string]string{"error": steer}}})
+		Evidence: map[string]string{"error": steer}}}, "")
 	o.fail(fmt.Errorf("answered: %s", steer))
 	if s := out.String(); bytes.ContainsAny(out.Bytes(), "\x1b\x07\u009b\u202e") || bytes.Contains(out.Bytes(), []byte("b\nc\n  ")) {
 		t.Errorf("got %q", s)
@@ -62,7 +62,7 @@ func TestProposedCommand(t *testing.T) {
 		op := &justonce.Operation{Ref: justonce.Ref{Key: key}}
 		op.State = justonce.Review
 		var out bytes.Buffer
-		newOutput(&world{stdout: &out}, false).timeline(&justonce.Answer{Operation: op}, nil)
+		newOutput(&world{stdout: &out}, false).timeline(&justonce.Answer{Operation: op}, nil, "")
 		if !bytes.Contains(out.Bytes(), []byte(want)) {
 			t.Errorf("got %s, want %s in it", &out, want)
 		}

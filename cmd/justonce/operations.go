@@ -248,11 +248,13 @@ func (c *showCmd) Run(ctx context.Context, o *output) error {
 		v.History = history
 		return o.object(v)
 	}
-	o.timeline(a, history)
+	o.timeline(a, history, c.flags())
 	return nil
 }
 
-func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
+// timeline prints an operation with its history. Where are the flags that say where
+// it is.
+func (o *output) timeline(a *justonce.Answer, history []justonce.Entry, where string) {
 	op := a.Operation
 	state := string(op.State)
 	if op.Reason != "" {
@@ -321,7 +323,7 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry) {
 		o.printf("\n")
 	}
 	if op.State == justonce.Review {
-		o.printf("\n%s\n", o.paint(dim, "Look at the provider, then: justonce resolve "+shellWord(op.Key)+" happened|retry|cancel --reason …"))
+		o.printf("\n%s\n", o.paint(dim, "Look at the provider, then: justonce resolve "+shellWord(op.Key)+" happened|retry|cancel --reason …"+where))
 		return
 	}
 	o.printf("\n%s\n", o.paint(dim, a.Advice().Text))

@@ -12,7 +12,7 @@ import (
 )
 
 type purgeCmd struct {
-	Store     string        `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to justonce.db." default:"justonce.db" env:"JUSTONCE_STORE" placeholder:"STORE"`
+	Store     string        `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to what justonce.yaml names, or justonce.db." env:"JUSTONCE_STORE,JUSTONCE_LEDGER" placeholder:"STORE"`
 	OlderThan time.Duration `help:"Only what ended longer ago, such as 30d." required:"" placeholder:"AGE"`
 	Batch     int           `help:"Operations in one commit." default:"1000" placeholder:"N"`
 }
@@ -35,7 +35,11 @@ func (c *purgeCmd) Run(ctx context.Context, o *output) error {
 	case c.Batch < 1:
 		return &justonce.InvalidError{Field: "--batch", Detail: "it must be 1 or more"}
 	}
-	store, err := openExistingStore(ctx, c.Store)
+	name, err := namedStore(ctx, c.Store)
+	if err != nil {
+		return err
+	}
+	store, err := openExistingStore(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -43,12 +47,12 @@ func (c *purgeCmd) Run(ctx context.Context, o *output) error {
 	before := store.Now().Add(-c.OlderThan)
 	purged, err := c.purge(ctx, store, before, o.progress())
 	if o.json {
-		if jsonErr := o.object(map[string]any{"store": shownStore(c.Store), "ended_before": before.UTC(), "purged": purged, "complete": err == nil}); err == nil {
+		if jsonErr := o.object(map[string]any{"store": shownStore(name), "ended_before": before.UTC(), "purged": purged, "complete": err == nil}); err == nil {
 			err = jsonErr
 		}
 		return err
 	}
-	o.printf("%s purged that ended before %s\n", plural(purged, "operation"), before.Local().Format(time.DateTime))
+	o.printf("%s purged from %s that ended before %s\n", plural(purged, "operation"), shownStore(name), before.Local().Format(time.DateTime))
 	return err
 }
 

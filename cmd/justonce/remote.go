@@ -20,7 +20,20 @@ type remote struct {
 // ledger itself, too: they need to know nothing about tools.
 type ledger struct {
 	remote
-	Store string `help:"Open this ledger directly instead: a SQLite file, or a URL such as postgres://user@host/database." env:"JUSTONCE_LEDGER" placeholder:"STORE"`
+	Store string `help:"Open this ledger directly instead: a SQLite file, or a URL such as postgres://user@host/database." env:"JUSTONCE_LEDGER,JUSTONCE_STORE" placeholder:"STORE"`
+}
+
+// flags returns how to say once more where l looks, as far as that is no secret.
+func (l *ledger) flags() string {
+	switch {
+	case l.Store == "" && l.URL != defaultURL:
+		return " --url " + shellWord(l.URL)
+	case l.Store == "":
+		return ""
+	case shownStore(l.Store) != l.Store:
+		return " --store …"
+	}
+	return " --store " + shellWord(l.Store)
 }
 
 // open returns the service and what to call when done with it.
@@ -29,7 +42,11 @@ func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
 		svc, err := l.remote.open()
 		return svc, func() {}, err
 	}
-	st, err := openExistingStore(ctx, l.Store)
+	name, err := namedStore(ctx, l.Store)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := openExistingStore(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/catalog"
 	"github.com/justonce-dev/justonce/postgres"
 	"github.com/justonce-dev/justonce/redis"
 	"github.com/justonce-dev/justonce/sqlite"
@@ -125,6 +127,22 @@ func open(ctx context.Context, name string, log *slog.Logger, existing bool) (ju
 		}
 		return store, nil
 	}
+}
+
+// namedStore returns the ledger of a command that works on one in a gateway's
+// absence: what flag says, else what the catalog here names, else serve's
+// default.
+func namedStore(ctx context.Context, flag string) (string, error) {
+	opts := &catalog.Options{Connectors: connectors(nil, newMCPServers())}
+	cat, err := catalog.Parse("no catalog", []byte("tools: {}"), opts)
+	if config := cmp.Or(os.Getenv("JUSTONCE_CONFIG"), "justonce.yaml"); flag == "" && fileThere(config) {
+		cat, err = catalog.Load(config, opts)
+	}
+	if err != nil {
+		return "", hint(catalogError(err), "it names the ledger; --store does, too")
+	}
+	name, _ := cat.Setting("store")
+	return cat.Secrets().Expand(ctx, cmp.Or(flag, name, defaultStore))
 }
 
 // migrateStore brings a ledger to this program's schema and returns the versions

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 
@@ -74,5 +75,48 @@ func TestOwnWorkPassesThrough(t *testing.T) {
 	}
 	if !newOwnWork(telling{inmem.New(nil)}).MayHave(justonce.Ref{}) || newOwnWork(inmem.New(nil)).MayHave(justonce.Ref{}) {
 		t.Error("the guess is not the store's")
+	}
+}
+
+// A ledger that the catalog names is the one that is meant, not a file that lies
+// about.
+func TestNamedStore(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("LEDGER_PASSWORD", "s3cret")
+	named := func(flag, want string) {
+		t.Helper()
+		if got, err := namedStore(t.Context(), flag); err != nil || got != want {
+			t.Errorf("%q names %q, %v, want %q", flag, got, err, want)
+		}
+	}
+	named("", "justonce.db")
+	if err := os.WriteFile("justonce.yaml", []byte("store: postgres://gw:${env:LEDGER_PASSWORD}@h/d\ntools: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	named("", "postgres://gw:s3cret@h/d")
+	named("other.db", "other.db")
+	named("redis://:${env:LEDGER_PASSWORD}@h/0", "redis://:s3cret@h/0")
+	if err := os.WriteFile("justonce.yaml", []byte("store: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := namedStore(t.Context(), ""); err == nil {
+		t.Error("a catalog that cannot be read names a ledger")
+	}
+}
+
+// What is to be copied says where, and tells no secret.
+func TestLedgerFlags(t *testing.T) {
+	t.Parallel()
+	for l, want := range map[ledger]string{
+		{remote: remote{defaultURL}}:                                          "",
+		{remote: remote{"http://h:1"}}:                                        " --url http://h:1",
+		{remote: remote{defaultURL}, Store: "my ledger.db"}:                   " --store 'my ledger.db'",
+		{remote: remote{defaultURL}, Store: "postgres://h/d"}:                 " --store postgres://h/d",
+		{remote: remote{defaultURL}, Store: "postgres://ann:s3cret@h/d"}:      " --store …",
+		{remote: remote{defaultURL}, Store: "postgres://h/d?password=s3cret"}: " --store …",
+	} {
+		if got := l.flags(); got != want {
+			t.Errorf("%+v: %q, want %q", l, got, want)
+		}
 	}
 }
