@@ -19,8 +19,9 @@ import (
 // An operation that is already there is returned as by Begin. If its
 // fingerprint is another, the error is a *justonce.ConflictError.
 //
-// Until tx ends, others who use the same key or identity wait for it, one
-// second at most, and are then refused with justonce.ErrUnavailable: keep
+// Until tx ends, calls with the same key or identity wait for it, one second at
+// most, and are then refused with justonce.ErrUnavailable; another EnqueueTx or
+// DoTx waits as long as its transaction's lock_timeout lets it. Keep
 // transactions short. tx must be one on the store's database. At isolation
 // levels above read committed a concurrent call can end tx with a
 // serialization failure (SQLSTATE 40001). After any error but a conflict tx
