@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	justonce "github.com/justonce-dev/justonce"
 )
@@ -29,7 +30,7 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 	if err := r.encode(op, 1, []justonce.Entry{arrived}); err != nil {
 		return nil, err
 	}
-	a, err := s.begin(ctx, &r)
+	a, err := s.begin(ctx, &r, time.Now().Add(s.o.Timeout))
 	if err != nil {
 		return nil, callError("begin", err)
 	}
@@ -43,10 +44,12 @@ func (s *Store) Begin(ctx context.Context, op *justonce.Operation, arrived justo
 
 // begin reads first if it has seen the key, which costs the server less than a
 // script. Either way the server decides: a wrong answer of the filter costs a
-// round trip, nothing else.
-func (s *Store) begin(ctx context.Context, r *row) (*justonce.Arrival, error) {
+// round trip, nothing else. All of it has time until until.
+func (s *Store) begin(ctx context.Context, r *row, until time.Time) (*justonce.Arrival, error) {
 	if s.seen.MayHave(r.hash) {
-		found, err := s.find(ctx, r.tenant, r.key, r.hash)
+		within, cancel := context.WithDeadline(ctx, until)
+		defer cancel()
+		found, err := s.find(within, r.tenant, r.key, r.hash)
 		if err != nil {
 			return nil, err
 		}
@@ -58,7 +61,7 @@ func (s *Store) begin(ctx context.Context, r *row) (*justonce.Arrival, error) {
 	own := len(args)
 	longer := map[string]int{} // how often the suffix of an archived key is repeated
 	for range tries {
-		m, err := s.begins.do(args)
+		m, err := s.begins.do(args, until)
 		if err == nil && m.IsInt64() {
 			return &justonce.Arrival{Fresh: true}, nil
 		}

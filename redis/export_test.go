@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/justonce-dev/justonce/internal/packed"
 	"github.com/justonce-dev/justonce/internal/recent"
 )
@@ -46,6 +48,37 @@ func (s *Store) Underway() int {
 
 // OpKey returns the name of the key under which an operation is.
 func (s *Store) OpKey(tenant, key string) string { return s.opKey(keyHash(tenant, key)) }
+
+// IdentityIndex and ReferenceIndex return the names of keys, behind the prefix.
+func IdentityIndex(tenant, identity string) string {
+	h := identityHash(tenant, identity)
+	return "id:" + string(h[:])
+}
+
+func ReferenceIndex(tenant, reference string) string {
+	h := referenceHash(tenant, reference)
+	return "ref:" + string(h[:])
+}
+
+// Damage puts something else in the place of an index, and returns a function
+// that undoes it.
+func (s *Store) Damage(tb testing.TB, index string) (repair func()) {
+	tb.Helper()
+	key, saved, b := s.at+index, s.at+"saved", s.client.B
+	do := func(cmds ...rueidis.Completed) {
+		tb.Helper()
+		for _, cmd := range cmds {
+			if err := s.client.Do(context.Background(), cmd).Error(); err != nil {
+				tb.Fatal(err)
+			}
+		}
+	}
+	do(b().Copy().Source(key).Destination(saved).Build(), b().Del().Key(key).Build(), b().Rpush().Key(key).Element("damage").Build())
+	return func() {
+		tb.Helper()
+		do(b().Del().Key(key).Build(), b().Copy().Source(saved).Destination(key).Build(), b().Del().Key(saved).Build())
+	}
+}
 
 // ServerTime returns the time that claims are decided by.
 func (s *Store) ServerTime(tb testing.TB) time.Time {

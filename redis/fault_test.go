@@ -16,6 +16,7 @@ import (
 	"github.com/redis/rueidis"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/redistest"
 	"github.com/justonce-dev/justonce/redis"
 )
 
@@ -58,16 +59,25 @@ func TestDamagedRows(t *testing.T) {
 // One that is due and cannot be read is in nobody's way.
 func TestDamagedRowIsDue(t *testing.T) {
 	t.Parallel()
-	s := openNew(t, redis.Options{})
-	begin(t, s, "damaged")
-	setRange(t, server(t), s.OpKey("", "damaged"), 0, "\x63")
-	begin(t, s, "sound")
-	ops, err := s.Claim(t.Context(), due(1), take)
-	if err != nil || len(ops) != 1 || ops[0].Key != "sound" {
-		t.Errorf("Claim: %+v, %v, want the one that can be read", ops, err)
+	srv := server(t)
+	for name, damage := range map[string]func(key string){
+		"Format": func(key string) { setRange(t, srv, key, 0, "\x63") },
+		"String": func(key string) { do(t, srv, "SET", key, "x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openNew(t, redis.Options{})
+			begin(t, s, "damaged")
+			damage(s.OpKey("", "damaged"))
+			begin(t, s, "sound")
+			ops, err := s.Claim(t.Context(), due(1), take)
+			if err != nil || len(ops) != 1 || ops[0].Key != "sound" {
+				t.Errorf("Claim: %+v, %v, want the one that can be read", ops, err)
+			}
+			_, err = s.Claim(t.Context(), justonce.Due{Ref: &justonce.Ref{Key: "damaged"}, Limit: 1}, take)
+			wantUnavailable(t, "Claim of the damaged one", err, "")
+		})
 	}
-	_, err = s.Claim(t.Context(), justonce.Due{Ref: &justonce.Ref{Key: "damaged"}, Limit: 1}, take)
-	wantUnavailable(t, "Claim of the damaged one", err, "damaged")
 }
 
 // The server may forget scripts at any time.
@@ -110,6 +120,31 @@ func TestOutOfMemory(t *testing.T) {
 	wantIntegrity(t, s)
 }
 
+// newOn opens a store whose connections are what wrap makes of them.
+func newOn(t *testing.T, srv *redistest.Server, o *redis.Options, wrap func(net.Conn) net.Conn) *redis.Store {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{strings.TrimSuffix(strings.TrimPrefix(srv.URL(), "unix://"), "?")}, DisableCache: true, ForceSingleClient: true,
+		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			c, err := d.DialContext(ctx, "unix", addr)
+			if err != nil {
+				return nil, err
+			}
+			return wrap(c), nil
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	s, err := redis.New(t.Context(), client, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
 // A lossy connection breaks instead of giving the answer of the next script.
 type lossy struct {
 	net.Conn
@@ -138,22 +173,9 @@ func (l lossy) Read(b []byte) (int, error) {
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	var lose atomic.Bool
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{strings.TrimSuffix(strings.TrimPrefix(server(t).URL(), "unix://"), "?")}, DisableCache: true, ForceSingleClient: true,
-		DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
-			c, err := d.DialContext(ctx, "unix", addr)
-			return lossy{c, &lose, new(atomic.Bool)}, err
-		},
+	s := newOn(t, server(t), &redis.Options{Prefix: newPrefix(), NoWakeUps: true}, func(c net.Conn) net.Conn {
+		return lossy{c, &lose, new(atomic.Bool)}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	s, err := redis.New(t.Context(), client, &redis.Options{Prefix: newPrefix(), NoWakeUps: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
 	// So that the server knows the scripts.
 	firstCall(t.Context(), t, s, "warm")
 	if _, err := s.Claim(t.Context(), due(1), take); err != nil {
@@ -212,6 +234,60 @@ func TestTimeout(t *testing.T) {
 		return err == nil && a != nil
 	})
 	wantIntegrity(t, s)
+}
+
+// A watched connection calls answered with what the server says, before the
+// client has it.
+type watched struct {
+	net.Conn
+	answered func([]byte)
+}
+
+func (w watched) Read(b []byte) (int, error) {
+	n, err := w.Conn.Read(b)
+	w.answered(b[:n])
+	return n, err
+}
+
+// A Begin that looks again has no more time for that.
+func TestTimeoutOfSeveralTries(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	srv := start(t)
+	started := make(chan time.Time, 1)
+	var met sync.Once // the old one
+	s := newOn(t, srv, &redis.Options{Timeout: timeout, NoWakeUps: true}, func(c net.Conn) net.Conn {
+		return watched{c, func(answer []byte) {
+			if !bytes.Contains(answer, []byte("\r\nold\r\n")) {
+				return
+			}
+			met.Do(func() {
+				if _, err := srv.Do("CLIENT", "PAUSE", "600000", "WRITE"); err != nil {
+					t.Error(err)
+				}
+				<-time.After(time.Until((<-started).Add(timeout * 2 / 5))) // the first try takes so long
+			})
+		}}
+	})
+	old := benchOp("k", s.Now())
+	if _, err := s.Begin(t.Context(), old, arrived(old)); err != nil {
+		t.Fatal(err)
+	}
+	e := end(old, s.Now())
+	old.DedupeUntil = s.Now().Add(-time.Minute)
+	if err := s.Update(t.Context(), old, e); err != nil {
+		t.Fatal(err)
+	}
+	s.Forget()
+	op := pendingOp("k", s.Now())
+	start := time.Now()
+	started <- start
+	_, err := s.Begin(t.Context(), op, arrived(op))
+	wantUnavailable(t, "Begin", err, "")
+	if took := time.Since(start); took > timeout*6/5 {
+		t.Errorf("Begin took %v, want %v at most", took, timeout)
+	}
+	met.Do(func() { t.Error("Begin met no old one") })
 }
 
 // The end of its context does not leave a write behind: its caller learns what

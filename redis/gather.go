@@ -46,12 +46,12 @@ type gathered struct {
 }
 
 // errTurn is certain: nothing of the write was sent.
-var errTurn = errors.New("the server is too slow: earlier writes are still waiting for it, and this one was not sent")
+var errTurn = errors.New("the server is too slow: there was too little time left for this write, and it was not sent")
 
-// do returns what the script answers to one write, or an error that leaves open
-// whether it was done.
-func (g *gatherer) do(args []string) (rueidis.RedisMessage, error) {
-	w := &gathered{args: args, until: time.Now().Add(g.store.o.Timeout), done: make(chan struct{})}
+// do returns what the script answers to one write until a time, or an error that
+// leaves open whether it was done.
+func (g *gatherer) do(args []string, until time.Time) (rueidis.RedisMessage, error) {
+	w := &gathered{args: args, until: until, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, w)
 	goes := g.ready()
@@ -122,8 +122,8 @@ func (g *gatherer) take() (group []*gathered) {
 	return group
 }
 
-// ask sends a group, and returns an answer for each. The first has the least
-// time left.
+// ask sends a group, and returns an answer for each. All wait as long as the one
+// that has the least time left.
 func (g *gatherer) ask(group []*gathered) ([]rueidis.RedisMessage, error) {
 	now, err := g.store.timeArg()
 	if err != nil {
@@ -131,10 +131,14 @@ func (g *gatherer) ask(group []*gathered) ([]rueidis.RedisMessage, error) {
 	}
 	args := make([]string, 0, 2+len(group)*len(group[0].args))
 	args = append(args, now, strconv.Itoa(len(group)))
+	until := group[0].until
 	for _, w := range group {
 		args = append(args, w.args...)
+		if w.until.Before(until) {
+			until = w.until
+		}
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), group[0].until)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	m, err := g.store.writeWithin(ctx, g.script, args)
 	if err != nil {

@@ -48,6 +48,11 @@ func (g *gathering) update(op *justonce.Operation, done func(error)) {
 func (g *gathering) lead(op *justonce.Operation) {
 	g.begin(pendingOp("lead", g.s.Now()), g.fresh)
 	g.update(op, g.updated)
+	g.awaitLead()
+}
+
+func (g *gathering) awaitLead() {
+	g.t.Helper()
 	await(g.t, func() bool {
 		begins, updates := g.s.Waiting()
 		return g.s.Underway() == 2 && begins+updates == 0

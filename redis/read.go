@@ -18,6 +18,8 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 		return nil, err
 	}
 	defer s.underway.Done()
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
 	h := keyHash(ref.Tenant, ref.Key)
 	op, err := s.find(ctx, ref.Tenant, ref.Key, h)
 	if err == nil && op == nil {
@@ -32,8 +34,6 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 
 // find reads an operation with its result; nil: it is not there.
 func (s *Store) find(ctx context.Context, tenant, key string, h hash) (*justonce.Operation, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
-	defer cancel()
 	v, err := strs(s.client.Do(ctx, s.client.B().Hmget().Key(s.opKey(h)).Field("r", "x").Build()).ToMessage())
 	switch {
 	case err != nil:
@@ -88,9 +88,9 @@ func (s *Store) History(ctx context.Context, ref justonce.Ref) ([]justonce.Entry
 }
 
 func (s *Store) history(ctx context.Context, ref justonce.Ref) ([]justonce.Entry, error) {
-	within, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	fields, err := s.client.Do(within, s.client.B().Hgetall().Key(s.opKey(keyHash(ref.Tenant, ref.Key))).Build()).AsStrMap()
+	fields, err := s.client.Do(ctx, s.client.B().Hgetall().Key(s.opKey(keyHash(ref.Tenant, ref.Key))).Build()).AsStrMap()
 	if err != nil {
 		return nil, err
 	}

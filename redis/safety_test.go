@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -149,9 +148,7 @@ func TestStoreInCluster(t *testing.T) {
 	srv := start(t, "cluster-enabled=yes", "cluster-config-file=nodes.conf")
 	do(t, srv, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 	await(t, func() bool { return contains(do(t, srv, "CLUSTER", "INFO"), "cluster_state:ok") })
-	conform(t, func(ctx context.Context, o *redis.Options) (*redis.Store, error) {
-		return redis.Open(ctx, srv.TCP(), o)
-	})
+	conform(t, srv, srv.TCP)
 	t.Run("SlotIsLost", func(t *testing.T) {
 		client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:" + port(srv)}, ForceSingleClient: true, DisableCache: true})
 		if err != nil {

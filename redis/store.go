@@ -53,7 +53,8 @@ type Options struct {
 	// acknowledged. A write that they did not take in time is reported as
 	// justonce.ErrUnavailable, although the primary has it. Defaults to 0.
 	MinReplicas int
-	// Timeout bounds a call. After it a write is reported as
+	// Timeout bounds a call, or each step of Claim, List and Purge, whose number
+	// depends on what is there. After it a write is reported as
 	// justonce.ErrUnavailable, and may have happened. Defaults to
 	// [DefaultTimeout].
 	Timeout time.Duration

@@ -2,6 +2,8 @@ package redis_test
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -13,8 +15,8 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	url := server(t).URL()
-	conform(t, func(ctx context.Context, o *redis.Options) (*redis.Store, error) { return redis.Open(ctx, url, o) })
+	srv := server(t)
+	conform(t, srv, srv.URL)
 }
 
 func TestStoreOnValkey(t *testing.T) {
@@ -27,9 +29,7 @@ func TestStoreOnValkey(t *testing.T) {
 	if info := do(t, srv, "INFO", "server"); !contains(info, "valkey_version:") {
 		t.Fatalf("the server is no Valkey:\n%s", info)
 	}
-	conform(t, func(ctx context.Context, o *redis.Options) (*redis.Store, error) {
-		return redis.Open(ctx, srv.URL(), o)
-	})
+	conform(t, srv, srv.URL)
 }
 
 // wantIntegrity checks that rows and indexes of s agree with each other.
@@ -44,16 +44,23 @@ func wantIntegrity(t *testing.T, s *redis.Store) {
 	}
 }
 
-// conform runs the suite. All ledgers are prefixes of one database.
-func conform(t *testing.T, new func(context.Context, *redis.Options) (*redis.Store, error)) {
-	var prefixes sync.Map // of the stores that are open
+// conform runs the suite on a server that url names. All ledgers are prefixes of
+// one database, and the connections of each store have a name of their own.
+func conform(t *testing.T, srv *redistest.Server, url func(...string) string) {
+	type opened struct{ prefix, name string }
+	var stores sync.Map // opened, of each store
 	open := func(t *testing.T, prefix string, now func() time.Time) justonce.Store {
-		s, err := new(context.WithoutCancel(t.Context()), &redis.Options{Prefix: prefix, Now: now})
+		name := "store-" + newPrefix()
+		s, err := redis.Open(context.WithoutCancel(t.Context()), url("client_name="+name), &redis.Options{Prefix: prefix, Now: now})
 		if err != nil {
 			t.Fatal(err)
 		}
-		prefixes.Store(s, prefix)
+		stores.Store(s, opened{prefix, name})
 		return s
+	}
+	of := func(s justonce.Store) opened {
+		o, _ := stores.Load(s)
+		return o.(opened)
 	}
 	storetest.Run(t, func(t *testing.T, now func() time.Time) justonce.Store {
 		prefix := newPrefix()
@@ -64,12 +71,36 @@ func conform(t *testing.T, new func(context.Context, *redis.Options) (*redis.Sto
 		})
 		return open(t, prefix, now)
 	}, storetest.Features{
+		CutNews: func(t *testing.T, s justonce.Store) { cutListener(t, srv, of(s).name) },
 		Reopen: func(t *testing.T, s justonce.Store, now func() time.Time) justonce.Store {
-			prefix, _ := prefixes.Load(s)
-			return open(t, prefix.(string), now)
+			return open(t, of(s).prefix, now)
 		},
 		Durable: true,
 		Shared:  true,
 		News:    true,
+	})
+}
+
+// cutListener cuts the connections with a name that listen, and waits until they
+// are gone.
+func cutListener(t *testing.T, srv *redistest.Server, name string) {
+	t.Helper()
+	ids := func() (ids []string) {
+		for line := range strings.Lines(do(t, srv, "CLIENT", "LIST", "TYPE", "pubsub")) {
+			if fields := strings.Fields(line); slices.Contains(fields, "name="+name) {
+				ids = append(ids, strings.TrimPrefix(fields[0], "id="))
+			}
+		}
+		return ids
+	}
+	cut := ids()
+	if len(cut) == 0 {
+		t.Fatal("the store does not listen")
+	}
+	for _, id := range cut {
+		do(t, srv, "CLIENT", "KILL", "ID", id)
+	}
+	await(t, func() bool {
+		return !slices.ContainsFunc(ids(), func(id string) bool { return slices.Contains(cut, id) })
 	})
 }

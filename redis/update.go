@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -19,7 +20,7 @@ func (s *Store) Update(ctx context.Context, op *justonce.Operation, entries ...j
 	if err := r.encode(op, op.Version+1, entries); err != nil {
 		return err
 	}
-	err := updated(s.updates.do(r.appendUpdate(make([]string, 0, 10))))
+	err := updated(s.updates.do(r.appendUpdate(make([]string, 0, 10)), time.Now().Add(s.o.Timeout)))
 	if err != nil {
 		return callError("update", err)
 	}

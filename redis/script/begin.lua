@@ -25,9 +25,9 @@ local function meet(by, hash, old)
   old[#old + 1] = {hash = hash, row = row}
 end
 
--- begin records the operation whose arguments begin at first; those of what may
--- be archived lie before last.
-local function begin(first, last)
+-- begin records the operation with a number, whose arguments begin at first;
+-- those of what may be archived lie before last.
+local function begin(number, first, last)
   local hash, row, chunk, name, tenant = ARGV[first], ARGV[first + 1], ARGV[first + 2], ARGV[first + 3], ARGV[first + 4]
   local old = {}
   local answer = meet('key', hash, old)
@@ -59,26 +59,28 @@ local function begin(first, last)
       return answer
     end
     if call('EXISTS', at .. 'op:' .. o.newhash) == 1 then return {'taken', o.hash} end
+    o.changes = reindexed(tenant, o.row, o.hash, o.name, o.newrow, o.newhash, o.newname)
   end
+  local changes = reindexed(tenant, nil, nil, nil, row, hash, name)
 
   for _, o in ipairs(old) do
     call('RENAME', at .. 'op:' .. o.hash, at .. 'op:' .. o.newhash)
     call('HSET', at .. 'op:' .. o.newhash, 'r', o.newrow)
     local ident = sub(o.row, 68, 83)
     if ident ~= NOBODY then call('DEL', at .. 'id:' .. ident) end
-    reindex(tenant, o.row, o.hash, o.name, o.newrow, o.newhash, o.newname)
+    plan(number, o.changes)
   end
   call('HSET', at .. 'op:' .. hash, 'r', row, 'a', chunk)
+  plan(number, changes)
   if ident then call('SET', ident, hash) end
-  reindex(tenant, nil, nil, nil, row, hash, name)
   return 1
 end
 
 local answers, first = {}, 4
 for k = 1, tonumber(ARGV[3]) do
   local last = first + 6 + 6 * tonumber(ARGV[first + 5])
-  answers[k] = guarded(begin, first, last)
+  answers[k] = guarded(begin, k, first, last)
   first = last
 end
-move()
+finish(answers)
 return answers

@@ -15,8 +15,12 @@ end
 local answer, hashes = {now, ''}, {}
 
 local function take(hash)
-  local got = call('HMGET', at .. 'op:' .. hash, 'r', 'a', 'x')
-  if not got[1] then return end
+  local got = redis.pcall('HMGET', at .. 'op:' .. hash, 'r', 'a', 'x')
+  if got.err then
+    got = {''} -- it cannot be read, and is in nobody's way
+  elseif not got[1] then
+    return
+  end
   hashes[#hashes + 1] = hash
   for _, v in ipairs({hash, got[1], got[2] or '', got[3] or ''}) do answer[#answer + 1] = v end
 end

@@ -7,7 +7,7 @@
 -- reference is exclusive, name, tenant; then the hashes of the candidates.
 -- Returns for each row 1, or 0 if it is stale, or -1 if its reference is taken,
 -- or an error.
-local function update(hash, expected, head, data, chunk, version, result, exclusive, name, tenant)
+local function update(number, hash, expected, head, data, chunk, version, result, exclusive, name, tenant)
   local key = at .. 'op:' .. hash
   local old = call('HGET', key, 'r')
   if not old or sub(old, 4, 19) ~= expected then return 0 end
@@ -18,31 +18,34 @@ local function update(hash, expected, head, data, chunk, version, result, exclus
       if sub(holder, 9) ~= hash then return -1 end
     end
   end
-  local recorded = sub(old, 52, 59)
+  local recorded, was, replaced = sub(old, 52, 59)
   if result == 'r' then
-    local was = unpack('>I8', recorded)
-    if was > 0 then call('HSET', key, string.format('%.0f', was), call('HGET', key, 'x')) end
+    was = unpack('>I8', recorded)
+    if was > 0 then replaced = call('HGET', key, 'x') or error('the recorded result is missing', 0) end
     recorded = sub(head, 4, 11)
   end
   local fixed = unpack('>I4', old, 100)
   local row = sub(head, 1, 51) .. recorded .. tool .. sub(old, 68, 83) .. ref .. sub(old, 100, 103 + fixed) .. data
+  local changes = reindexed(tenant, old, hash, name, row, hash, name)
+
+  if byte(old, 3) ~= 0 then call('DECR', at .. 'tombstones') end
+  if replaced then call('HSET', key, string.format('%.0f', was), replaced) end
   if chunk == '' then
     call('HSET', key, 'r', row)
   else
     call('HSET', key, 'r', row, result == 'r' and 'x' or version, chunk)
   end
-  if byte(old, 3) ~= 0 then call('DECR', at .. 'tombstones') end
-  reindex(tenant, old, hash, name, row, hash, name)
+  plan(number, changes)
   return 1
 end
 
 local answers, i = {}, 4
 for k = 1, tonumber(ARGV[3]) do
-  answers[k] = guarded(update, spread(ARGV, i, i + 9))
+  answers[k] = guarded(update, k, spread(ARGV, i, i + 9))
   i = i + 10
 end
-move()
+finish(answers)
 for k = i, #ARGV do
-  call('ZREM', at .. 'taken', ARGV[k])
+  redis.pcall('ZREM', at .. 'taken', ARGV[k]) -- it ends by itself too
 end
 return answers
