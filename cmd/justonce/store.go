@@ -135,7 +135,11 @@ func open(ctx context.Context, name string, log *slog.Logger, existing bool) (ju
 func namedStore(ctx context.Context, flag string) (string, error) {
 	opts := &catalog.Options{Connectors: connectors(nil, newMCPServers())}
 	cat, err := catalog.Parse("no catalog", []byte("tools: {}"), opts)
-	if config := cmp.Or(os.Getenv("JUSTONCE_CONFIG"), "justonce.yaml"); flag == "" && fileThere(config) {
+	config, set := os.LookupEnv("JUSTONCE_CONFIG")
+	if !set { // empty it stands for none
+		config = "justonce.yaml"
+	}
+	if flag == "" && fileThere(config) {
 		cat, err = catalog.Load(config, opts)
 	}
 	if err != nil {

@@ -95,6 +95,9 @@ func TestNamedStore(t *testing.T) {
 	}
 	named("", "postgres://gw:s3cret@h/d")
 	named("other.db", "other.db")
+	t.Setenv("JUSTONCE_CONFIG", "")
+	named("", "justonce.db")
+	os.Unsetenv("JUSTONCE_CONFIG")
 	named("redis://:${env:LEDGER_PASSWORD}@h/0", "redis://:s3cret@h/0")
 	if err := os.WriteFile("justonce.yaml", []byte("store: ["), 0o600); err != nil {
 		t.Fatal(err)
