@@ -6,11 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // A sleepy provider does nothing until it wakes up.
@@ -42,7 +42,7 @@ func (p *sleepy) Lookup(context.Context, *justonce.Attempt) justonce.Finding {
 // wakes first and finds the lease expired; the call goes on all the same.
 func TestNobodyTakesOverAfterSleep(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		var slept atomic.Int64
 		store := inmem.New(&inmem.Options{Now: func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }})
 		p := &sleepy{began: make(chan struct{}, 10), wake: make(chan struct{})}

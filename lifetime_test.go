@@ -11,6 +11,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // processes returns runners of one tool on one ledger.
@@ -55,7 +56,7 @@ func TestUntilDelivered_ByAnotherProcess(t *testing.T) {
 
 // An attempt that never returns does not keep old news alive.
 func TestHungAttempt_AnotherProcessGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})} // ignores its context
 		a, b, _ := processes(t, charge(p, justonce.ByNothing))
 		call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
@@ -84,7 +85,7 @@ func TestHungAttempt_AnotherProcessGoesOn(t *testing.T) {
 // A late success is not lost when its operation gave way to another one of the
 // same identity under another key.
 func TestLateSuccess_AfterItGaveWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})} // ignores its context
 		tool := charge(p, justonce.ByNothing)
 		tool.DedupeFor = time.Second
@@ -114,7 +115,7 @@ func TestLateSuccess_AfterItGaveWay(t *testing.T) {
 // Whoever waits for an operation gets that one's end, though another has taken
 // its key before the next look.
 func TestJoin_KeyIsTakenMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		tool := charge(p, justonce.ByNothing)
 		tool.Dedupe = justonce.UntilDelivered
@@ -147,7 +148,7 @@ func TestJoin_KeyIsTakenMeanwhile(t *testing.T) {
 // Two calls share a key that is not recorded, since the first of them meets its
 // identity. The second one's intent is another.
 func TestJoin_OtherIdentity(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{}
 		var gate chan struct{}
 		store := inmem.New(&inmem.Options{Fault: func(method string) error {
@@ -196,7 +197,7 @@ func (j job) Lookup(context.Context, *justonce.Attempt) justonce.Finding {
 func TestLongRunning_ProgressIsNoResult(t *testing.T) {
 	for name, result := range map[string]string{"none": "", "large": `"` + strings.Repeat("x", 200) + `"`} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				a, b, _ := processes(t, &justonce.Tool{Name: "export", Effect: justonce.LongRunning, Connector: job{json.RawMessage(result)}})
 				first := mustDo(t, a, justonce.Call{Tool: "export"})
 				again := mustDo(t, b, justonce.Call{Tool: "export"})
@@ -216,7 +217,7 @@ func TestLongRunning_ProgressIsNoResult(t *testing.T) {
 
 // An operation whose arguments are gone can still be decided, but not sent.
 func TestDecide_Tombstone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})} // ignores its context
 		a, b, store := processes(t, charge(p, justonce.ByNothing))
 		first := mustDo(t, a, justonce.Call{Tool: "charge", Key: "k", Arguments: order("1", 1), NoWait: true})
@@ -244,7 +245,7 @@ func TestDecide_Tombstone(t *testing.T) {
 // A provider's wish is a floor, however absurd it is.
 func TestRetryAfter_Absurd(t *testing.T) {
 	for _, wish := range []time.Duration{1<<63 - 1, -1 << 63} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			sent := 0
 			r := newRunner(t, &justonce.Tool{Name: "f", Connector: justonce.Func(func(context.Context, json.RawMessage) (any, error) {
 				sent++
@@ -262,7 +263,7 @@ func TestRetryAfter_Absurd(t *testing.T) {
 
 // A result that nobody ever got answers for dedupe_for, not for ever.
 func TestUntilDelivered_NeverDelivered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{}
 		tool := charge(p, justonce.ByNothing)
 		tool.Dedupe, tool.DedupeFor = justonce.UntilDelivered, time.Hour

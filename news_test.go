@@ -14,6 +14,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // telling is a store as another process sees it, which tells of changes when the
@@ -137,12 +138,12 @@ func TestNews_ADuplicateGetsTheResult(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				if late := join(t, wait, true); late != 0 {
 					t.Errorf("with news it took %v", late)
 				}
 			})
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				if late := join(t, wait, false); late == 0 || late > time.Hour {
 					t.Errorf("without news it took %v, want up to the poll's hour", late)
 				}
@@ -154,7 +155,7 @@ func TestNews_ADuplicateGetsTheResult(t *testing.T) {
 // A process whose attempt was taken over tells its callers what became of it,
 // however long its own attempt still takes.
 func TestNews_TakenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := inmem.New(nil)
 		p := &provider{block: make(chan struct{})}
 		r, s := here(t, store, p)
@@ -209,7 +210,7 @@ func only(t *testing.T, store justonce.Store) *justonce.Operation {
 // What another process changed after the end is not replayed from memory any
 // more once news of it comes.
 func TestNews_ForgetsWhatItKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := inmem.New(nil)
 		r, s := here(t, store, &provider{})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -239,7 +240,7 @@ func TestNews_ForgetsWhatItKept(t *testing.T) {
 
 // What another process made pending is taken up at once.
 func TestNews_WakesWork(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := inmem.New(nil)
 		p := &provider{}
 		r, s := here(t, store, p)
@@ -274,7 +275,7 @@ func TestNews_WakesWork(t *testing.T) {
 // A failing Listen is logged and begun again, less and less often; there is one
 // at a time, and none once nobody needs it.
 func TestNews_ListensAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		gone := errors.New("gone")
 		s := &telling{Store: inmem.New(nil), fails: []error{gone, gone, nil, gone}}
 		var log bytes.Buffer

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 	"github.com/justonce-dev/justonce/sqlite"
 )
 
@@ -143,7 +143,7 @@ func TestObserve_Unknown(t *testing.T) {
 		"waited for": func(r *justonce.Runner, ref justonce.Ref) { r.Wait(context.Background(), ref) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				tool := charge(never(t), justonce.ByKey)
 				tool.Policy.Fallback = justonce.ByReference
 				store := inmem.New(nil)
@@ -196,7 +196,7 @@ func TestObserve_Settle(t *testing.T) {
 		{justonce.OutcomeWithdrawn, justonce.Failed, justonce.CallExecuted},
 	} {
 		t.Run(test.out.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				r := newRunner(t, charge(never(t), justonce.ByReference))
 				call := justonce.Call{Tool: "charge", Key: "k", Arguments: order("1", 1)}
 				o := observe(t, r, call)
@@ -219,7 +219,7 @@ func TestObserve_Settle(t *testing.T) {
 
 // An observed operation stands for its key as long as it would otherwise.
 func TestObserve_Delivered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tool := charge(never(t), justonce.ByReference)
 		tool.Dedupe = justonce.UntilDelivered
 		r := newRunner(t, tool)
@@ -241,7 +241,7 @@ func TestObserve_Delivered(t *testing.T) {
 
 // What the ledger cannot tell is an error, soon; the call goes on without it.
 func TestObserve_LedgerFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &faulty{full: map[string]bool{"Begin": true}}
 		r := start(t, inmem.New(&inmem.Options{Fault: f.fault}), charge(never(t), justonce.ByReference))
 		call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
@@ -304,7 +304,7 @@ func TestObserve_Many(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		store := inmem.New(nil)
 		mail := &justonce.Tool{Name: "mail", Connector: never(t)}
 		r, err := justonce.New(store, &justonce.RunnerOptions{Tools: []*justonce.Tool{charge(never(t), justonce.ByReference), mail}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 var errDisk = errors.New("disk full")
@@ -61,7 +62,7 @@ func TestLedgerFails_NothingIsSent(t *testing.T) {
 // A result that cannot be recorded is told to nobody, and is recorded once the
 // ledger works again.
 func TestLedgerFails_AfterTheEffect(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &faulty{full: map[string]bool{"Update": true}}
 		p := &provider{}
 		r, err := justonce.New(inmem.New(&inmem.Options{Fault: f.fault}), &justonce.RunnerOptions{Tools: []*justonce.Tool{charge(p, justonce.ByNothing)}})
@@ -84,7 +85,7 @@ func TestLedgerFails_AfterTheEffect(t *testing.T) {
 
 // A change is told of even if the ledger's answer to recording it was lost.
 func TestLedgerFails_AfterRecording(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &faulty{full: map[string]bool{"Update": true}}
 		time.AfterFunc(500*time.Millisecond, func() { f.set("Update", false) })
 		var told []justonce.State
@@ -125,7 +126,7 @@ func TestTenantsNeverMeet(t *testing.T) {
 // Case G: a derived key stands for its intent for dedupe_for after the end, a
 // given one for ever.
 func TestDedupeFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		derived := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
@@ -151,7 +152,7 @@ func TestDedupeFor(t *testing.T) {
 
 // G9: an operation in review answers for its key however long it takes.
 func TestUnresolvedNeverExpires(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{lose: 1}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
@@ -245,7 +246,7 @@ func TestContextCarriesNames(t *testing.T) {
 
 // An answer that comes after somebody else took over is kept and believed.
 func TestLateSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})} // ignores its context
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -274,7 +275,7 @@ func TestPanicIsUnknown(t *testing.T) {
 }
 
 func TestFuncErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		tries := 0
 		var err error
 		r := newRunner(t, &justonce.Tool{Name: "f", Policy: justonce.Policy{MaxAttempts: 3}, Connector: justonce.Func(func(context.Context, json.RawMessage) (any, error) {

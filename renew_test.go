@@ -11,6 +11,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // writes counts a store's updates and holds them up while blocked.
@@ -102,7 +103,7 @@ func stateOf(t *testing.T, r *justonce.Runner, ref justonce.Ref) *justonce.Opera
 // An attempt of many leases' length stays its process's, and is written of no
 // more once it is settled.
 func TestRenew_LongAttempt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		w := newWrites()
 		r, other := start(t, w, slow(p, justonce.ByNothing)), start(t, w, slow(&provider{}, justonce.ByNothing))
@@ -140,7 +141,7 @@ func renewers() int {
 
 // Leases that outlast their attempts cost no renewals.
 func TestRenew_NotNeeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		w := newWrites()
 		r := start(t, w, charge(p, justonce.ByNothing))
@@ -170,7 +171,7 @@ func TestRenew_Frozen(t *testing.T) {
 		{"withdrawn", justonce.Outcome{Kind: justonce.OutcomeWithdrawn}, justonce.Review},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				release := make(chan struct{})
 				ledger := inmem.New(nil)
 				frozen := &writes{Store: ledger}
@@ -222,7 +223,7 @@ func (f sendFunc) Send(ctx context.Context, a *justonce.Attempt) justonce.Outcom
 func TestRenew_LedgerFails(t *testing.T) {
 	for name, outage := range map[string]time.Duration{"short": 8 * time.Second, "long": time.Minute} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p := &provider{block: make(chan struct{})}
 				w := newWrites()
 				r := start(t, w, slow(p, justonce.ByNothing))
@@ -248,7 +249,7 @@ func TestRenew_LedgerFails(t *testing.T) {
 
 // The end of an attempt is recorded without waiting for a renewal that hangs.
 func TestRenew_HangsAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		w := newWrites()
 		r := start(t, w, slow(p, justonce.ByNothing))
@@ -269,7 +270,7 @@ func TestRenew_HangsAtTheEnd(t *testing.T) {
 // An attempt that outstays its time is renewed no more, so that others go on;
 // its result counts whenever it comes.
 func TestRenew_Hung(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})} // ignores its context
 		w := newWrites()
 		r, other := start(t, w, slow(p, justonce.ByNothing)), start(t, w, slow(&provider{}, justonce.ByNothing))
@@ -293,7 +294,7 @@ func TestRenew_Hung(t *testing.T) {
 
 // Shutdown waits for a long attempt, which is renewed until it ends.
 func TestRenew_Shutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		w := newWrites()
 		r, other := start(t, w, slow(p, justonce.ByNothing)), start(t, w, slow(&provider{}, justonce.ByNothing))
@@ -311,7 +312,7 @@ func TestRenew_Shutdown(t *testing.T) {
 
 // Once Shutdown gave up nothing is renewed, and others take over soon.
 func TestRenew_ShutdownGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		w := newWrites()
 		r, other := start(t, w, slow(p, justonce.ByNothing)), start(t, w, slow(&provider{}, justonce.ByNothing))
@@ -335,7 +336,7 @@ func TestRenew_ShutdownGivesUp(t *testing.T) {
 // A lookup may last, too. After a crash the effect counts as soon as it is
 // found; absence only once the lost process can no longer be at it.
 func TestRenew_Lookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		gone := &provider{block: make(chan struct{})}
 		w := newWrites()
 		crashed := start(t, w, slow(findable{gone}, justonce.ByReference))
@@ -405,7 +406,7 @@ func TestPolicy_Lease(t *testing.T) {
 // Whoever lost its lease to somebody at work reports late, though it read of the
 // new fence when it tried to renew.
 func TestRenew_TakenOver(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		ledger := inmem.New(nil)
 		frozen := &writes{Store: ledger}

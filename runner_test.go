@@ -15,6 +15,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // provider is a tool whose provider loses replies on demand. It honours the
@@ -170,7 +171,7 @@ func TestDo_Conflict(t *testing.T) {
 }
 
 func TestDo_Joins(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		var wg sync.WaitGroup
@@ -226,7 +227,7 @@ func TestDo_LostReply(t *testing.T) {
 		{justonce.ByNothing, false, justonce.Review, 1},
 	} {
 		t.Run(string(test.capability), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				p := &provider{lose: 1, keyed: test.capability == justonce.ByKey}
 				var c justonce.Connector = p
 				if test.find {
@@ -246,7 +247,7 @@ func TestDo_LostReply(t *testing.T) {
 }
 
 func TestDo_NeverArrived(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{refuse: 2}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		start := time.Now()
@@ -261,7 +262,7 @@ func TestDo_NeverArrived(t *testing.T) {
 }
 
 func TestWork_RunsWhatNobodyWaitsFor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{lose: 1, keyed: true}
 		r := newRunner(t, charge(p, justonce.ByKey))
 		ctx, cancel := context.WithCancel(t.Context())
@@ -289,7 +290,7 @@ func TestWork_RunsWhatNobodyWaitsFor(t *testing.T) {
 }
 
 func TestDecide(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{lose: 2}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		decide := func(a *justonce.Answer, d justonce.Decision) *justonce.Answer {

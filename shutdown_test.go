@@ -9,12 +9,13 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // A call that waits for a retry does not hold up Shutdown: it is told how
 // things stand, and the retry is left to the next process.
 func TestShutdown_WhileARetryWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{refuse: 1}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		var answers [2]*justonce.Answer
@@ -45,7 +46,7 @@ func TestShutdown_WhileARetryWaits(t *testing.T) {
 
 // What is under way ends, and its caller gets the result.
 func TestShutdown_WhileItIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{block: make(chan struct{})}
 		r := newRunner(t, charge(p, justonce.ByNothing))
 		var answers [3]*justonce.Answer
@@ -70,7 +71,7 @@ func TestShutdown_WhileItIsSent(t *testing.T) {
 
 // Nobody waits for ever once Shutdown gave up.
 func TestShutdown_GivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &faulty{full: map[string]bool{"Update": true}}
 		r, err := justonce.New(inmem.New(&inmem.Options{Fault: f.fault}), &justonce.RunnerOptions{Tools: []*justonce.Tool{charge(&provider{}, justonce.ByNothing)}})
 		if err != nil {

@@ -11,10 +11,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 var (
@@ -179,7 +179,7 @@ func (p *simProvider) count(order string) int {
 
 // history simulates one seed.
 func history(t *testing.T, seed uint64, b bug, tracing bool) (s *sim, problems []string) {
-	synctest.Test(t, func(*testing.T) {
+	bubble.Test(t, func(*testing.T) {
 		s = newSim(seed, b)
 		s.tracing = tracing
 		problems = s.run()

@@ -3,17 +3,17 @@ package justonce_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // Once a derived key stands for a new operation, the provider must not take it
 // for the old one, whose key it still remembers.
 func TestWireKey_NewOperation(t *testing.T) {
 	for _, form := range []justonce.WireKeyForm{justonce.WireKeyHash, justonce.WireKeyRaw} {
-		synctest.Test(t, func(t *testing.T) {
+		bubble.Test(t, func(t *testing.T) {
 			p := &provider{keyed: true}
 			tool := charge(p, justonce.ByKey)
 			tool.Dedupe, tool.WireKey = justonce.UntilDelivered, form
@@ -38,7 +38,7 @@ func TestWireKey_NewOperation(t *testing.T) {
 // A given key never stands for another operation, and its wire key is the same
 // even where the ledger was lost.
 func TestWireKey_Given(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		keys := map[string]bool{}
 		for range 2 {
 			p := &provider{}
@@ -55,7 +55,7 @@ func TestWireKey_Given(t *testing.T) {
 // A tool whose repetition is harmless runs every time, also where the provider
 // remembers keys.
 func TestWireKey_Idempotent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{keyed: true}
 		tool := charge(p, justonce.ByNothing)
 		tool.Effect = justonce.Idempotent
@@ -79,7 +79,7 @@ func (vague) Lookup(context.Context, *justonce.Attempt) justonce.Finding {
 
 // What was found is not absent, even if the connector does not say what it is.
 func TestLookup_FoundWithoutMatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := vague{&provider{lose: 1}}
 		r := newRunner(t, charge(p, justonce.ByReference))
 		a := mustDo(t, r, justonce.Call{Tool: "charge", Arguments: order("1", 1)})

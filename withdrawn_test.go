@@ -13,6 +13,7 @@ import (
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // script is a tool that answers with one outcome after the other.
@@ -32,7 +33,7 @@ func TestWithdrawn(t *testing.T) {
 		"identity": {Tool: "charge", Arguments: order("1", 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				r := newRunner(t, charge(script(
 					justonce.Outcome{Kind: justonce.OutcomeWithdrawn, Failure: &justonce.Failure{Code: "401"}, Note: "not for withdrawn ones"},
 					justonce.Outcome{Kind: justonce.OutcomeSucceeded, Result: json.RawMessage(`1`)}), justonce.ByNothing))
@@ -64,7 +65,7 @@ func TestWithdrawn(t *testing.T) {
 
 // In doubt about an earlier send a withdrawal proves nothing.
 func TestWithdrawn_InDoubt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		r := newRunner(t, charge(script(justonce.Outcome{}, justonce.Outcome{Kind: justonce.OutcomeWithdrawn},
 			justonce.Outcome{Kind: justonce.OutcomeSucceeded, Reference: "r"}), justonce.ByKey))
 		a := mustDo(t, r, justonce.Call{Tool: "charge", Arguments: order("1", 1)})
@@ -77,7 +78,7 @@ func TestWithdrawn_InDoubt(t *testing.T) {
 // A withdrawal whose recording seemed to fail still gives way: the second try
 // finds it recorded and must not take it back.
 func TestWithdrawn_AfterRecording(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		f := &faulty{full: map[string]bool{"Update": true}}
 		time.AfterFunc(500*time.Millisecond, func() { f.set("Update", false) })
 		r, err := justonce.New(inmem.New(&inmem.Options{FaultAfter: f.fault}), &justonce.RunnerOptions{
@@ -116,7 +117,7 @@ func TestWithdrawnError(t *testing.T) {
 
 // What was withdrawn says nothing of the provider: retries go on however often.
 func TestWithdrawn_NoFailureForTheBudget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		outs := make([]justonce.Outcome, 0, 102)
 		for range 100 {
 			outs = append(outs, justonce.Outcome{Kind: justonce.OutcomeWithdrawn})
@@ -187,7 +188,7 @@ func TestRejected_NoResult(t *testing.T) {
 // A refusal's answer is no effect: a success that comes late is an incident,
 // and once decided it contradicts nothing.
 func TestRejected_LateSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		first := make(chan justonce.Outcome)
 		ledger := inmem.New(nil)
 		slow := start(t, ledger, charge(sendFunc(func(context.Context, *justonce.Attempt) justonce.Outcome { return <-first }), justonce.ByKey))
@@ -238,7 +239,7 @@ func TestOutcome_Note(t *testing.T) {
 // What is delivered is the operation that was answered, not one that has taken
 // its key since.
 func TestDelivered_KeyIsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{}
 		tool := charge(p, justonce.ByNothing)
 		tool.Dedupe = justonce.UntilDelivered

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/gateway"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 )
 
 // pipes is a listener whose connections are in memory, so that time may be
@@ -32,7 +32,7 @@ func (p pipes) Addr() net.Addr { c, _ := net.Pipe(); return c.LocalAddr() }
 
 // inTime runs f in a bubble, with a server and what dials it.
 func inTime(t *testing.T, o *gateway.Options, f func(t *testing.T, p *provider, r *justonce.Runner, dial func() net.Conn)) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		p := &provider{started: make(chan struct{}, 100), release: make(chan struct{})}
 		r, err := justonce.New(inmem.New(nil), &justonce.RunnerOptions{Tools: p.tools()})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 	"github.com/justonce-dev/justonce/internal/jsonrpc"
 	"github.com/justonce-dev/justonce/mcpproxy"
 )
@@ -54,10 +55,10 @@ func TestCancelOfUnreadAnswer(t *testing.T) {
 // that the answer was wanted: both may have been sent before it came.
 func TestCancelBehindMessage(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // where no time passes meanwhile
+	bubble.Test(t, func(t *testing.T) { // where no time passes meanwhile
 		up := &upstream{}
 		s := set(t, up, mcpproxy.Options{}, nil)
-		c := bubble(t, s.server, time.Second, true, up.start)
+		c := startBubbled(t, s.server, time.Second, true, up.start)
 		c.greet()
 		m := c.call("send", `{"to":"a"}`)
 		synctest.Wait() // its receipt is kept
@@ -164,10 +165,10 @@ func TestJoinerOfTakenBackCall(t *testing.T) {
 // Asking about a call delivers nothing, and nobody waits for it to.
 func TestStatusIsNoDelivery(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up, release := held()
 		s := set(t, up, mcpproxy.Options{}, nil)
-		c := bubble(t, s.server, time.Second, true, up.start)
+		c := startBubbled(t, s.server, time.Second, true, up.start)
 		c.greet()
 		id := c.start("tools/call", `{"name":"send","arguments":{"to":"a"}}`)
 		waitFor(t, func() bool { return up.count("send") == 1 })

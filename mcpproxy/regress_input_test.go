@@ -6,12 +6,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
 	mcpconn "github.com/justonce-dev/justonce/connector/mcp"
 	"github.com/justonce-dev/justonce/inmem"
+	"github.com/justonce-dev/justonce/internal/bubble"
 	"github.com/justonce-dev/justonce/internal/jsonrpc"
 	"github.com/justonce-dev/justonce/mcpproxy"
 )
@@ -66,7 +66,7 @@ func TestContinuationOfOtherTool(t *testing.T) {
 // server.
 func TestContinuationIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up := &upstream{on: func(p *peer, m *jsonrpc.Message, n int) []byte {
 			b := asking(p, m, n)
 			if jsonrpc.String(m.Params, "requestState") == "" {
@@ -76,7 +76,7 @@ func TestContinuationIsWaitedFor(t *testing.T) {
 			return nil
 		}}
 		s := set(t, up, mcpproxy.Options{Wait: time.Second}, nil)
-		c := bubble(t, s.server, time.Second, true, up.start)
+		c := startBubbled(t, s.server, time.Second, true, up.start)
 		c.greet()
 		c.call("send", `{}`)
 		if m := c.request("tools/call", `{"name":"send","arguments":{},"requestState":"s1"}`); words(m) != "did {}" {
@@ -208,11 +208,11 @@ func TestCallWithoutIDIsNotSent(t *testing.T) {
 // it began the operation or met it.
 func TestSlowLedgerLeavesNobodyUnanswered(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up := &upstream{}
 		store := newGate(inmem.New(nil))
 		s := setOn(t, store, up, mcpproxy.Options{Wait: time.Second}, nil)
-		c := bubble(t, s.server, time.Second, true, up.start)
+		c := startBubbled(t, s.server, time.Second, true, up.start)
 		c.greet()
 		missing := map[string]bool{}
 		for range 2 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/bubble"
 	"github.com/justonce-dev/justonce/internal/jsonrpc"
 	"github.com/justonce-dev/justonce/mcpproxy"
 )
@@ -16,7 +17,7 @@ import (
 // would refuse it.
 func TestNothingIsSentBeforeHandshake(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up := &upstream{}
 		up.on = func(p *peer, m *jsonrpc.Message, n int) []byte {
 			if up.heard("notifications/initialized") == 0 {
@@ -39,7 +40,7 @@ func TestNothingIsSentBeforeHandshake(t *testing.T) {
 			}
 			return a.Operation
 		}
-		c := bubble(t, s.server, time.Second, true, up.start)
+		c := startBubbled(t, s.server, time.Second, true, up.start)
 		synctest.Wait()
 		was := now().Attempts
 		waitFor(t, func() bool { op := now(); return op.Attempts > was+3 || op.State.Ended() })
@@ -59,11 +60,11 @@ func TestNothingIsSentBeforeHandshake(t *testing.T) {
 // nothing that the end of the conversation waits for.
 func TestFailedHandshakeIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up := &upstream{}
 		s := set(t, up, mcpproxy.Options{}, nil)
 		var first *peer
-		c := bubble(t, s.server, time.Minute, true, func(h func([]byte)) (mcpproxy.Peer, error) {
+		c := startBubbled(t, s.server, time.Minute, true, func(h func([]byte)) (mcpproxy.Peer, error) {
 			if first == nil {
 				p, err := up.start(h)
 				first = p.(*peer)
@@ -130,10 +131,10 @@ func TestAnswerToDeadServersQuestion(t *testing.T) {
 // that handshake once.
 func TestServerEndsBeforeHandshake(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+	bubble.Test(t, func(t *testing.T) {
 		up := &upstream{}
 		s := set(t, up, mcpproxy.Options{}, nil)
-		c := bubble(t, s.server, time.Second, true, func(h func([]byte)) (mcpproxy.Peer, error) {
+		c := startBubbled(t, s.server, time.Second, true, func(h func([]byte)) (mcpproxy.Peer, error) {
 			p, err := up.start(h)
 			if up.starts == 1 {
 				p.Close()
@@ -190,10 +191,10 @@ func TestEndsThoughClientDoesNotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
+			bubble.Test(t, func(t *testing.T) {
 				up := &upstream{}
 				s := set(t, up, mcpproxy.Options{}, nil)
-				c := bubble(t, s.server, 2*time.Second, false, up.process)
+				c := startBubbled(t, s.server, 2*time.Second, false, up.process)
 				c.send(request)
 				synctest.Wait() // the answer is being written
 				if d := c.lingered(time.Minute); d > 10*time.Second {

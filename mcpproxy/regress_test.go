@@ -114,8 +114,8 @@ type bubbled struct {
 	id    int
 }
 
-// bubble starts a client that reads at once all that it gets, or nothing.
-func bubble(t testing.TB, server *mcpproxy.Server, linger time.Duration, reads bool, start func(func([]byte)) (mcpproxy.Peer, error)) *bubbled {
+// startBubbled starts a client that reads at once all that it gets, or nothing.
+func startBubbled(t testing.TB, server *mcpproxy.Server, linger time.Duration, reads bool, start func(func([]byte)) (mcpproxy.Peer, error)) *bubbled {
 	t.Helper()
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
