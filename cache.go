@@ -3,6 +3,7 @@ package justonce
 import (
 	"hash/maphash"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -12,43 +13,69 @@ import (
 // one that may end at any time is not kept. An incident that another process
 // records later is seen here once news of it comes, see [Notifier], or the entry
 // has gone.
+//
+// A Ref may be in the four slots of its set only, so that neither a reader has
+// to wait nor a writer to search: every first call puts something in.
 type cache struct {
 	seed   maphash.Seed
-	shards [64]cacheShard
+	shards [cacheShards]cacheShard
 	limit  int // bytes per shard
+	sets   int // per shard
 }
 
-type cacheShard struct {
-	mu   sync.RWMutex
-	ops  map[Ref]*Operation
-	size int
-	_    [24]byte // keep neighbours' locks off one cache line
-}
+const (
+	cacheShards = 64
+	cacheWays   = 4
+)
 
 // operationSize is what an entry costs beside its result, roughly.
 const operationSize = 1024
 
+type cacheShard struct {
+	sets atomic.Pointer[[]cacheSet]
+
+	mu   sync.Mutex // held by writers
+	size int
+	hand int // the set from which the next is taken if size is too large
+}
+
+// A cacheSet fills a cache line. A slot's hash may be that of another moment
+// than its op, which says itself what it is.
+type cacheSet [cacheWays]struct {
+	hash atomic.Uint64
+	op   atomic.Pointer[Operation]
+}
+
 func newCache(bytes int) *cache {
-	c := &cache{seed: maphash.MakeSeed(), limit: bytes / 64}
+	c := &cache{seed: maphash.MakeSeed(), limit: max(bytes, 0) / cacheShards}
+	c.sets = max(1, c.limit/operationSize*2/cacheWays) // half of the slots full: few are pushed out early
 	return c
 }
 
-func (c *cache) shard(ref Ref) *cacheShard {
-	return &c.shards[maphash.String(c.seed, ref.Key)%uint64(len(c.shards))]
+func (c *cache) find(ref Ref) (hash uint64, s *cacheShard, set int) {
+	hash = maphash.String(c.seed, ref.Key)
+	return hash, &c.shards[hash%cacheShards], int(hash / cacheShards % uint64(c.sets))
 }
 
 func (c *cache) get(ref Ref, now func() time.Time) *Operation {
-	if c.limit <= 0 {
+	hash, s, i := c.find(ref)
+	sets := s.sets.Load()
+	if sets == nil {
 		return nil
 	}
-	s := c.shard(ref)
-	s.mu.RLock()
-	op := s.ops[ref]
-	s.mu.RUnlock()
-	if op != nil && !op.DedupeUntil.IsZero() && op.outlived(now()) {
-		return nil
+	set := &(*sets)[i]
+	for j := range set {
+		if set[j].hash.Load() != hash {
+			continue
+		}
+		if op := set[j].op.Load(); op != nil && op.Ref == ref {
+			if !op.DedupeUntil.IsZero() && op.outlived(now()) {
+				return nil
+			}
+			return op
+		}
 	}
-	return op
+	return nil
 }
 
 func (c *cache) put(op *Operation) {
@@ -56,36 +83,60 @@ func (c *cache) put(op *Operation) {
 	if op.State != Succeeded || size > c.limit/4 {
 		return
 	}
-	s := c.shard(op.Ref)
+	hash, s, i := c.find(op.Ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ops == nil {
-		s.ops = make(map[Ref]*Operation)
+	sets := s.sets.Load()
+	if sets == nil {
+		made := make([]cacheSet, c.sets)
+		sets = &made
+		s.sets.Store(sets)
 	}
-	if old := s.ops[op.Ref]; old == op {
-		return
-	} else if old != nil {
-		delete(s.ops, op.Ref)
-		s.size -= operationSize + len(old.Result)
-	}
-	// Map order is random enough for eviction.
-	for ref, old := range s.ops {
-		if s.size+size <= c.limit {
+	set := &(*sets)[i]
+	way := int(hash>>32) % cacheWays // whoever is there goes, if all are taken
+	for j := range set {
+		old := set[j].op.Load()
+		if old == op {
+			return
+		}
+		if old == nil {
+			way = j
+		} else if old.Ref == op.Ref {
+			way = j
 			break
 		}
-		delete(s.ops, ref)
-		s.size -= operationSize + len(old.Result)
 	}
-	s.ops[op.Ref] = op
+	s.take(set, way)
+	for s.size+size > c.limit {
+		s.hand = (s.hand + 1) % c.sets
+		for j := range cacheWays {
+			s.take(&(*sets)[s.hand], j)
+		}
+	}
+	set[way].hash.Store(hash)
+	set[way].op.Store(op)
 	s.size += size
 }
 
 func (c *cache) drop(ref Ref) {
-	s := c.shard(ref)
+	_, s, i := c.find(ref)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if old := s.ops[ref]; old != nil {
-		delete(s.ops, ref)
+	sets := s.sets.Load()
+	if sets == nil {
+		return
+	}
+	set := &(*sets)[i]
+	for j := range set {
+		if op := set[j].op.Load(); op != nil && op.Ref == ref {
+			s.take(set, j)
+		}
+	}
+}
+
+// take empties a slot.
+func (s *cacheShard) take(set *cacheSet, way int) {
+	if old := set[way].op.Swap(nil); old != nil {
 		s.size -= operationSize + len(old.Result)
 	}
 }

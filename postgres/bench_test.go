@@ -154,7 +154,8 @@ func cpuTime() time.Duration {
 var callers = []int{1, 16, 128, 1024}
 
 // BenchmarkFirstCall compares a first call (intent recorded, result recorded,
-// both durable) with the floor. Run both in one go and quote the ratio.
+// both durable) with the floor; impatient is a runner whose callers may give up
+// before it has the result. Run all in one go and quote the ratio.
 func BenchmarkFirstCall(b *testing.B) {
 	for _, c := range callers {
 		b.Run(fmt.Sprintf("floor/c=%d", c), func(b *testing.B) {
@@ -168,7 +169,15 @@ func BenchmarkFirstCall(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("runner/c=%d", c), func(b *testing.B) {
 			r := benchRunner(b, 0)
-			closedLoop(b, c, func(_ int, n int64) { runnerCall(b, r, n, false) })
+			closedLoop(b, c, func(_ int, n int64) { runnerCall(context.Background(), b, r, n, false) })
+		})
+		b.Run(fmt.Sprintf("impatient/c=%d", c), func(b *testing.B) {
+			r := benchRunner(b, 0)
+			closedLoop(b, c, func(_ int, n int64) {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+				defer cancel()
+				runnerCall(ctx, b, r, n, false)
+			})
 		})
 	}
 }
@@ -196,7 +205,7 @@ func BenchmarkReplay(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("runner/c=%d", c), func(b *testing.B) {
 			r := benchRunner(b, -1)
-			fill(ops, func(n int64) { runnerCall(b, r, n, false) })
+			fill(ops, func(n int64) { runnerCall(context.Background(), b, r, n, false) })
 			keys := make([]string, ops)
 			for i := range keys {
 				keys[i] = benchKey(int64(i) + 1)
@@ -239,8 +248,8 @@ func benchCall(key string) justonce.Call {
 	return justonce.Call{Tool: "charge", Key: key, Scope: "account-1", RunID: "run-2026-11-30-0001", Arguments: benchArgs}
 }
 
-func runnerCall(b *testing.B, r *justonce.Runner, n int64, replayed bool) {
-	a, err := r.Do(context.Background(), benchCall(benchKey(n)))
+func runnerCall(ctx context.Context, b *testing.B, r *justonce.Runner, n int64, replayed bool) {
+	a, err := r.Do(ctx, benchCall(benchKey(n)))
 	if err != nil || a.Operation.State != justonce.Succeeded || a.Replayed != replayed {
 		b.Errorf("Do: %+v, %v", a, err)
 	}

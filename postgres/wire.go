@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/justonce-dev/justonce/internal/packed"
 )
 
@@ -178,6 +181,7 @@ func (c *conn) exchange(ctx context.Context, queries ...query) error {
 		}
 	}
 	p := c.pg.StartPipeline(ctx)
+	buf := reserve(c.pg.Frontend(), queries)
 	for i := range queries {
 		q := &queries[i]
 		if c.session {
@@ -190,6 +194,7 @@ func (c *conn) exchange(ctx context.Context, queries ...query) error {
 		p.Close()
 		return err
 	}
+	buf.release()
 	rowErr, err := answers(p, queries)
 	if err2 := p.Close(); err == nil {
 		err = err2
@@ -198,6 +203,57 @@ func (c *conn) exchange(ctx context.Context, queries ...query) error {
 		err = rowErr
 	}
 	return err
+}
+
+// A sendBuffer takes what a connection sends in one go. pgx lets go of its own
+// after each flush and grows the next one piece by piece; that was half of all
+// garbage.
+type sendBuffer struct{ b []byte }
+
+var sendBuffers = sync.Pool{New: func() any { return new(sendBuffer) }}
+
+const (
+	fewBytes  = 1 << 10 // pgx keeps a buffer that has not held more
+	manyBytes = 4 << 20 // not worth keeping
+)
+
+// reserve gives f room for queries, unless they are small. They have to be
+// flushed before the buffer is released.
+func reserve(f *pgproto3.Frontend, queries []query) *sendBuffer {
+	params, all := 0, fewBytes
+	for i := range queries {
+		q := &queries[i]
+		all += len(q.sql) + 8*len(q.params) + 128
+		for _, p := range q.params {
+			params += len(p)
+		}
+	}
+	if all += params; params <= fewBytes || all > manyBytes {
+		return nil
+	}
+	s := sendBuffers.Get().(*sendBuffer)
+	s.b = slices.Grow(s.b[:0], all)
+	f.Send(s)
+	return s
+}
+
+// release gives s back once all is sent. It must not be called if the flush
+// failed: the connection may still hold s.
+func (s *sendBuffer) release() {
+	if s != nil {
+		sendBuffers.Put(s)
+	}
+}
+
+// Frontend and Decode are there to make s a [pgproto3.FrontendMessage].
+func (s *sendBuffer) Frontend() {}
+
+func (s *sendBuffer) Decode([]byte) error { return nil }
+
+// Encode moves what is to be sent into s. It adds no message.
+func (s *sendBuffer) Encode(dst []byte) ([]byte, error) {
+	s.b = append(s.b, dst...)
+	return s.b, nil
 }
 
 // answers reads what the server says to queries and, last, that it is done.
