@@ -153,6 +153,7 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 		r.underway.Add(1)
 		go func() {
 			defer r.underway.Done()
+			growStack()
 			run()
 		}()
 	}

@@ -103,7 +103,7 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 		r.exclusive = op.Exclusive
 	}
 	r.version, r.state = version, state
-	var errs [4]error
+	var errs [5]error
 	r.due, errs[0] = packed.Nanos(op.Due, packed.Never)
 	r.lease, errs[1] = packed.Nanos(op.LeaseUntil, packed.NoTime)
 	r.created, errs[2] = packed.Nanos(op.CreatedAt, packed.NoTime)
@@ -118,7 +118,8 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 	}
 	fixed := len(e.B)
 	appendData(&e, op)
-	for _, err := range append(errs[:], e.Err) {
+	errs[4] = e.Err
+	for _, err := range errs {
 		if err != nil {
 			return invalid("time", err.Error())
 		}
