@@ -1,6 +1,10 @@
 package justonce
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 type contextKey int
 
@@ -48,13 +52,9 @@ func WireKey(ctx context.Context) string {
 	return ""
 }
 
-// attemptContext prepares ctx for a tool's func. Calls that the func makes
+// An attempting is the context of a tool's func. Calls that the func makes
 // belong to the same run, or to this operation where there is none; they do
 // not inherit its key, which names another effect.
-func attemptContext(ctx context.Context, a *Attempt) context.Context {
-	return &attempting{ctx, a}
-}
-
 type attempting struct {
 	context.Context
 	attempt *Attempt
@@ -73,4 +73,74 @@ func (c *attempting) Value(key any) any {
 		return c.attempt.RunID
 	}
 	return c.attempt.Key
+}
+
+// An attemptContext is an attempting that also ends when the attempt's time is
+// up, or the attempt. It has a timer only once somebody waits for that: a func
+// that does not look at its context need not pay for one.
+type attemptContext struct {
+	attempting
+	deadline time.Time
+
+	mu     sync.Mutex
+	ended  bool
+	timed  context.Context // nil until it is needed
+	cancel context.CancelFunc
+}
+
+// newAttemptContext returns the context of a, which has d of time within ctx.
+// The caller has to end it.
+func newAttemptContext(ctx context.Context, a *Attempt, d time.Duration) *attemptContext {
+	return &attemptContext{attempting: attempting{ctx, a}, deadline: time.Now().Add(d)}
+}
+
+func (c *attemptContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+func (c *attemptContext) Done() <-chan struct{} { return c.wait().Done() }
+
+func (c *attemptContext) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.timed != nil:
+		return c.timed.Err()
+	case c.ended:
+		return context.Canceled
+	case !time.Now().Before(c.deadline):
+		return context.DeadlineExceeded
+	}
+	return c.attempting.Err()
+}
+
+// Value also finds what contexts made from c look for to end with it.
+func (c *attemptContext) Value(key any) any {
+	if _, ok := key.(contextKey); ok {
+		return c.attempting.Value(key)
+	}
+	return c.wait().Value(key)
+}
+
+// wait returns what ends when c does.
+func (c *attemptContext) wait() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.timed != nil:
+	case c.ended: // before its time was up
+		c.timed, c.cancel = context.WithCancel(&c.attempting)
+		c.cancel()
+	default:
+		c.timed, c.cancel = context.WithDeadline(&c.attempting, c.deadline)
+	}
+	return c.timed
+}
+
+// end says that the attempt is over.
+func (c *attemptContext) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	if c.cancel != nil {
+		c.cancel()
+	}
 }

@@ -273,7 +273,7 @@ func (r *Runner) pass(ctx context.Context, t *registered, c *Call, in *Intent) (
 	a := &Attempt{Ref: Ref{Tenant: in.Tenant}, Tool: t.Name, Scope: in.Scope, RunID: in.RunID,
 		Arguments: c.Arguments, Number: 1, TraceParent: c.TraceParent,
 		WireKey: t.wireKey(&Operation{Ref: in.Ref, KeySource: in.KeySource, CreatedAt: r.store.Now()})}
-	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), t.Policy.Timeout)
+	ctx, cancel := context.WithTimeout(&attempting{ctx, a}, t.Policy.Timeout)
 	defer cancel()
 	out := r.send(ctx, t, a)
 	op := &Operation{Ref: a.Ref, Tool: t.Name, Scope: in.Scope, RunID: in.RunID, IntentSeq: in.IntentSeq,

@@ -67,11 +67,11 @@ func (r *Runner) performSend(ctx context.Context, t *registered, op *Operation) 
 	if t.Policy.renews() { // counted from the claim
 		left += t.Policy.Timeout - t.Policy.Lease
 	}
-	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), min(t.Policy.Timeout, left))
-	fence, renewal := op.Fence, r.renew(ctx, t, op)
+	during := newAttemptContext(ctx, a, min(t.Policy.Timeout, left))
+	fence, renewal := op.Fence, r.renew(during, t, op)
 	start := r.observed()
-	out := r.send(ctx, t, a)
-	cancel()
+	out := r.send(during, t, a)
+	during.end()
 	op = renewal.end(op)
 	t.budget.sent(r.store.Now(), out.Kind)
 	if out.Kind != OutcomeSucceeded && out.Kind != OutcomeAccepted {
@@ -97,11 +97,11 @@ func (r *Runner) send(ctx context.Context, t *registered, a *Attempt) (out Outco
 func (r *Runner) performLookup(ctx context.Context, t *registered, op *Operation) {
 	a := r.attempt(op)
 	asked := r.store.Now()
-	ctx, cancel := context.WithTimeout(attemptContext(ctx, a), t.Policy.Timeout)
-	defer cancel()
-	fence, renewal := op.Fence, r.renew(ctx, t, op)
+	during := newAttemptContext(ctx, a, t.Policy.Timeout)
+	defer during.end()
+	fence, renewal := op.Fence, r.renew(during, t, op)
 	start := time.Now()
-	f := r.lookup(ctx, t, a)
+	f := r.lookup(during, t, a)
 	op = renewal.end(op)
 	for range 3 {
 		rep := report{
@@ -110,7 +110,7 @@ func (r *Runner) performLookup(ctx context.Context, t *registered, op *Operation
 		}
 		switch f.Kind {
 		case FindingFound:
-			r.choose(ctx, t, op, f.Matches, &rep)
+			r.choose(during, t, op, f.Matches, &rep)
 		case FindingAbsent:
 			rep.event.Kind = EventAbsent
 		case FindingFailed:
