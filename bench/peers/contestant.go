@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"sync/atomic"
 )
 
@@ -21,6 +23,7 @@ type contestant struct {
 	servers   []string // what it needs, in the order of their start
 	processes int      // that share the callers; 0 is 1
 	replays   bool     // measured for its replays alone
+	aside     string   // why it is measured only where it is named, and never published
 	// open connects to what place names, creates what it needs there, and
 	// returns what makes calls.
 	open func(context.Context, *place) (caller, error)
@@ -56,6 +59,13 @@ type place struct {
 func (p *place) effect(key string) json.RawMessage {
 	p.effects.Add(1)
 	return resultOf(key)
+}
+
+// named tells of a contestant whether its name begins with one of the prefixes.
+func named(prefixes ...string) func(contestant) bool {
+	return func(c contestant) bool {
+		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(c.name, p) })
+	}
 }
 
 // contestants are all there are, in the order of the tables.

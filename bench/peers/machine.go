@@ -12,22 +12,32 @@ import (
 	"time"
 )
 
-// measured are the modules whose versions matter.
-var measured = []string{
-	"github.com/jackc/pgx/v5", "github.com/redis/rueidis", "zombiezen.com/go/sqlite", "modernc.org/sqlite", "github.com/dbos-inc/dbos-transact-golang",
-	"github.com/riverqueue/river", "github.com/restatedev/sdk-go", "go.temporal.io/sdk",
+// measured are the modules whose versions matter, by the contestants that use
+// them.
+var measured = []struct {
+	module string
+	by     []string // how their names begin
+}{
+	{"github.com/dbos-inc/dbos-transact-golang", []string{"dbos"}},
+	{"github.com/jackc/pgx/v5", []string{"floor", "pgx", "justonce-pg", "dbos-pg", "river"}},
+	{"github.com/redis/rueidis", []string{"justonce-redis", "redis"}},
+	{"github.com/restatedev/sdk-go", []string{"restate"}},
+	{"github.com/riverqueue/river", []string{"river"}},
+	{"go.temporal.io/sdk", []string{"temporal"}},
+	{"modernc.org/sqlite", []string{"justonce-sqlite", "dbos-sqlite"}},
+	{"zombiezen.com/go/sqlite", []string{"justonce-sqlite"}},
 }
 
-// modules returns the versions of what this program is linked with.
-func modules() []string {
+// modules returns the versions of the modules that were measured.
+func modules(t *tournament) (all []string) {
 	info, _ := debug.ReadBuildInfo()
 	if info == nil {
 		return nil
 	}
-	var all []string
-	for _, m := range info.Deps {
-		if slices.Contains(measured, m.Path) {
-			all = append(all, m.Path+" "+m.Version)
+	for _, m := range measured {
+		i := slices.IndexFunc(info.Deps, func(d *debug.Module) bool { return d.Path == m.module })
+		if i >= 0 && slices.ContainsFunc(t.players(), named(m.by...)) {
+			all = append(all, m.module+" "+info.Deps[i].Version)
 		}
 	}
 	return all

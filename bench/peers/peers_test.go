@@ -3,12 +3,16 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // TestMain is also what a contestant's process runs.
@@ -108,7 +112,7 @@ func TestReportReplacesItsSection(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := string(b)
-		for _, want := range []string{"# Benchmarks\n\n" + beginMark, endMark + "\n\n## More\n", "| justonce-pg | 1,500 (1 effects too many) | 1.0 / 12 | 0 + 0 |", "75 % at 1", "- restate: not here"} {
+		for _, want := range []string{"# Benchmarks\n\n" + beginMark, endMark + "\n\n## More\n", "| justonce-pg | 1,500 (1 effect too many) | 1.0 / 12 | 0 + 0 |", "75 % at 1", "- restate: not here"} {
 			if strings.Count(got, want) != 1 {
 				t.Errorf("%q is not there once:\n%s", want, got)
 			}
@@ -119,10 +123,96 @@ func TestReportReplacesItsSection(t *testing.T) {
 	}
 }
 
+// samples are what contestants might have done, as wide as figures get.
+func samples(callers []int, names ...string) (all []sample) {
+	for _, name := range names {
+		for _, c := range callers {
+			all = append(all, sample{Contestant: name, Workload: first, Callers: c, Calls: 123_456, Effects: 123_456, Rate: 123_456, P50: 5500 * time.Nanosecond, P99: 23 * time.Microsecond, ClientCPU: 1234 * time.Microsecond, ServerCPU: 12_345 * time.Microsecond})
+		}
+		all = append(all, sample{Contestant: name, Workload: burst, Callers: 128, Calls: 3, Effects: 1, P50: time.Millisecond, P99: time.Millisecond})
+	}
+	return all
+}
+
+func TestReportFitsATerminal(t *testing.T) {
+	for _, callers := range [][]int{{1}, {1, 16, 128}, {1, 16, 128, 256, 1024}} {
+		r := &report{Machine: strings.Repeat("a machine ", 20), tournament: &tournament{Contestants: contestants(), Callers: callers, Rounds: 3, Duplicates: 128,
+			Skipped: map[string]string{"restate": strings.Repeat("not here ", 20)}, Samples: samples(callers, "floor-unnest", "justonce-pg", "justonce-sqlite-nocache")}}
+		var out bytes.Buffer
+		r.write(&page{Writer: &out, width: terminalWidth})
+		for line := range strings.Lines(out.String()) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 || strings.HasPrefix(line, "|") {
+				t.Errorf("callers %v: %d columns: %s", callers, n, line)
+			}
+		}
+		for _, c := range callers {
+			if head := fmt.Sprintf("%d:", c); !strings.Contains(out.String(), head) {
+				t.Errorf("callers %v: no column for %d:\n%s", callers, c, out.String())
+			}
+		}
+		if len(callers) == 3 && strings.Count(out.String(), "\nfloor-unnest ") != 2 {
+			t.Errorf("three numbers of callers are not beside each other:\n%s", out.String())
+		}
+	}
+}
+
+func TestReportIsOfWhoPlayed(t *testing.T) {
+	r := &report{tournament: &tournament{Contestants: contestants(), Callers: []int{1}, Rounds: 1, Time: time.Second, Duplicates: 128,
+		Skipped: map[string]string{"restate": "not here", "dbos-pg": "failed in the second round"}, Samples: samples([]int{1}, "justonce-pg", "dbos-pg", "restate-2")}}
+	var out bytes.Buffer
+	r.write(&page{Writer: &out})
+	got := out.String()
+	for _, want := range []string{"One round of 1s a cell.", "\n| Restate |", "\n| justonce |", "\n- restate: not here\n", "\n- dbos-pg: failed"} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("%q is not there once:\n%s", want, got)
+		}
+	}
+	for _, other := range []string{"Temporal", "River", "DBOS", "floors", "\n| restate |", "\n| dbos-pg |", "rounds"} {
+		if strings.Contains(got, other) {
+			t.Errorf("%q is there:\n%s", other, got)
+		}
+	}
+}
+
+func TestContestantsAreChosen(t *testing.T) {
+	for only, want := range map[string]string{
+		"temporal,redis":  "redis-setnx temporal",
+		"floor,restate-2": "floor-unnest floor-pipeline restate-2",
+	} {
+		o, err := parse([]string{"-only", only}, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, c := range o.Contestants {
+			names = append(names, c.name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("-only %s: %s, want %s", only, got, want)
+		}
+	}
+	all, err := parse(nil, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Contestants) != len(contestants())-1 || slices.ContainsFunc(all.Contestants, named("temporal")) {
+		t.Errorf("without -only there are %d contestants, want all but temporal", len(all.Contestants))
+	}
+}
+
 func TestCommandRefusesWhatItCannotMeasure(t *testing.T) {
-	for _, args := range [][]string{{"-only", "nobody"}, {"-callers", "0"}, {"-rounds", "0"}, {"more"}} {
-		if err := command(t.Context(), args, io.Discard, io.Discard); err == nil {
-			t.Errorf("%v: no error", args)
+	for want, args := range map[string][]string{
+		`"nobody"; there are floor-unnest, `: {"-only", "floor,nobody"},
+		`no name begins with ""`:             {"-only", "floor,"},
+		"temporal is not for publication":    {"-only", "temporal", "-write", "any"},
+		"no number of callers":               {"-callers", "0"},
+		"nothing to measure":                 {"-rounds", "0"},
+		"nothing to measure; see":            {"more"},
+		"not defined":                        {"-nothing"},
+	} {
+		err := command(t.Context(), args, io.Discard, io.Discard)
+		if !errors.As(err, new(usageError)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v, want a usage error with %q", args, err, want)
 		}
 	}
 }

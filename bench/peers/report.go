@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -18,25 +17,37 @@ type report struct {
 	Date    string
 }
 
-// write prints the tables in Markdown.
-func (r *report) write(w io.Writer) {
-	fmt.Fprintf(w, "Measured with `%s` on %s; %s. Medians of %d rounds of %s a cell, whose order changes from round to round.\n", r.Command, r.Date, r.Machine, r.Rounds, r.Time)
-	fmt.Fprintf(w, "Versions: %s.\n", strings.Join(slices.Concat(r.Versions, r.Modules), ", "))
-	if len(r.Samples) > 0 {
-		r.loops(w, first, "First calls: a new key")
-		r.loops(w, replay, "Replays: a key whose call has ended")
-		r.bursts(w)
-		r.memory(w)
-		r.setups(w)
-		r.promises(w)
+// write puts all that a page has room for on it: a terminal gets the figures,
+// Markdown also what they are of.
+func (r *report) write(p *page) {
+	p.paragraph("Measured with `%s` on %s; %s. %s", r.Command, r.Date, r.Machine, r.rounds())
+	if versions := slices.Concat(r.Versions, r.Modules); len(versions) > 0 {
+		p.paragraph("Versions: %s.", strings.Join(versions, ", "))
 	}
-	r.missing(w)
+	if len(r.Samples) > 0 {
+		r.loops(p, first, "First calls: a new key")
+		r.loops(p, replay, "Replays: a key whose call has ended")
+		r.bursts(p)
+		r.memory(p)
+		if p.width == 0 {
+			r.setups(p)
+			r.promises(p)
+		}
+	}
+	r.missing(p)
+}
+
+func (r *report) rounds() string {
+	if r.Rounds == 1 {
+		return fmt.Sprintf("One round of %s a cell.", r.Time)
+	}
+	return fmt.Sprintf("Medians of %d rounds of %s a cell, whose order changes from round to round.", r.Rounds, r.Time)
 }
 
 // names returns the contestants that have samples of a workload.
 func (r *report) names(workload string) (names []string) {
-	for _, c := range r.Contestants {
-		if r.Skipped[c.name] == "" && slices.ContainsFunc(r.Samples, func(s sample) bool { return s.Contestant == c.name && s.Workload == workload }) {
+	for _, c := range r.players() {
+		if slices.ContainsFunc(r.Samples, func(s sample) bool { return s.Contestant == c.name && s.Workload == workload }) {
 			names = append(names, c.name)
 		}
 	}
@@ -69,22 +80,20 @@ func median[T cmp.Ordered](samples []sample, value func(sample) T) (m T) {
 func rate(s sample) float64 { return s.Rate }
 
 // loops writes the table of a workload of callers in a closed loop.
-func (r *report) loops(w io.Writer, workload, title string) {
+func (r *report) loops(p *page, workload, title string) {
 	names := r.names(workload)
 	if len(names) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n#### %s\n\n", title)
 	head := []string{"callers"}
-	for _, group := range []string{"%d: a second", "%d: p50 / p99 ms"} {
+	for _, group := range []string{"%d:\na second", "%d:\np50 / p99 ms"} {
 		for _, c := range r.Callers {
 			head = append(head, fmt.Sprintf(group, c))
 		}
 	}
 	most := slices.Max(r.Callers)
-	head = append(head, fmt.Sprintf("%d: µs of CPU, client + server", most))
-	row(w, head)
-	rule(w, len(head))
+	head = append(head, fmt.Sprintf("%d: µs of CPU,\nclient + server", most))
+	var rows [][]string
 	for _, name := range names {
 		cells := []string{name}
 		for _, c := range r.Callers {
@@ -96,10 +105,11 @@ func (r *report) loops(w io.Writer, workload, title string) {
 		}
 		of := r.of(name, workload, most)
 		client, server := median(of, func(s sample) time.Duration { return s.ClientCPU }), median(of, func(s sample) time.Duration { return s.ServerCPU })
-		cells = append(cells, fmt.Sprintf("%s + %s", thousands(float64(client)/1e3), thousands(float64(server)/1e3)))
-		row(w, cells)
+		rows = append(rows, append(cells, fmt.Sprintf("%s + %s", thousands(float64(client)/1e3), thousands(float64(server)/1e3))))
 	}
-	r.ratio(w, workload)
+	p.heading("%s", title)
+	p.table(head, rows)
+	r.ratio(p, workload)
 }
 
 // mark adds to a cell that calls failed or ran more often than they should.
@@ -120,13 +130,17 @@ func (r *report) mark(name, workload string, callers int, cell string) string {
 		cell += fmt.Sprintf(" (%d failed)", errors)
 	}
 	if more > 0 {
-		cell += fmt.Sprintf(" (%d effects too many)", more)
+		effects := "effects"
+		if more == 1 {
+			effects = "effect"
+		}
+		cell += fmt.Sprintf(" (%d %s too many)", more, effects)
 	}
 	return cell
 }
 
 // ratio compares justonce on PostgreSQL with the better floor.
-func (r *report) ratio(w io.Writer, workload string) {
+func (r *report) ratio(p *page, workload string) {
 	ours := "justonce-pg"
 	if workload == replay {
 		ours = "justonce-pg-nocache"
@@ -139,75 +153,73 @@ func (r *report) ratio(w io.Writer, workload string) {
 		}
 	}
 	if len(shares) > 0 {
-		fmt.Fprintf(w, "\n`%s` against the better floor: %s.\n", ours, strings.Join(shares, ", "))
+		p.paragraph("`%s` against the better floor: %s.", ours, strings.Join(shares, ", "))
 	}
 }
 
-func (r *report) bursts(w io.Writer) {
-	names := r.names(burst)
-	if len(names) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\n#### %d equal calls of a new key at the same moment\n\n", r.Duplicates)
-	row(w, []string{"", "until all have the result, median ms", "worst ms", "effects"})
-	rule(w, 4)
-	for _, name := range names {
+func (r *report) bursts(p *page) {
+	var rows [][]string
+	for _, name := range r.names(burst) {
 		of := r.of(name, burst, r.Duplicates)
 		effects := slices.MaxFunc(of, func(a, b sample) int { return a.Effects - b.Effects }).Effects
 		worst := slices.MaxFunc(of, func(a, b sample) int { return int(a.P99 - b.P99) }).P99
-		row(w, []string{name, r.mark(name, burst, r.Duplicates, ms(median(of, func(s sample) time.Duration { return s.P50 }))), ms(worst), fmt.Sprint(effects)})
+		rows = append(rows, []string{name, r.mark(name, burst, r.Duplicates, ms(median(of, func(s sample) time.Duration { return s.P50 }))), ms(worst), fmt.Sprint(effects)})
 	}
+	if len(rows) == 0 {
+		return
+	}
+	p.heading("%d equal calls of a new key at the same moment", r.Duplicates)
+	p.table([]string{"", "until all have the result,\nmedian ms", "worst ms", "effects"}, rows)
 }
 
-func (r *report) memory(w io.Writer) {
-	fmt.Fprintf(w, "\n#### Memory after all calls, MiB\n\n")
-	row(w, []string{"", "client, PSS", "server, PSS", "server, RSS"})
-	rule(w, 4)
+func (r *report) memory(p *page) {
+	var rows [][]string
 	for _, f := range r.Footprints {
 		if r.Skipped[f.Contestant] == "" {
-			row(w, []string{f.Contestant, mib(f.Client), mib(f.ServerPSS), mib(f.ServerRSS)})
+			rows = append(rows, []string{f.Contestant, mib(f.Client), mib(f.ServerPSS), mib(f.ServerRSS)})
 		}
 	}
+	if len(rows) == 0 {
+		return
+	}
+	p.heading("Memory after all calls, MiB")
+	p.table([]string{"", "client, PSS", "server, PSS", "server, RSS"}, rows)
 }
 
-func (r *report) setups(w io.Writer) {
-	fmt.Fprintf(w, "\n#### What each is\n\n")
-	row(w, []string{"", "set up as"})
-	rule(w, 2)
-	for _, c := range r.Contestants {
-		if r.Skipped[c.name] == "" {
-			row(w, []string{c.name, c.setup})
+func (r *report) setups(p *page) {
+	var rows [][]string
+	for _, c := range r.players() {
+		rows = append(rows, []string{c.name, c.setup})
+	}
+	p.heading("What each is")
+	p.table([]string{"", "set up as"}, rows)
+}
+
+func (r *report) promises(p *page) {
+	var rows [][]string
+	for _, of := range promises {
+		if slices.ContainsFunc(r.players(), named(of.of)) {
+			rows = append(rows, []string{of.name, of.crash, of.unknown, of.meanwhile, of.later, of.arguments})
 		}
 	}
+	p.heading("What each promises")
+	p.paragraph("Speed compares only what does the same work, and these do not:")
+	p.table([]string{"", "process dies between the effect and its record", "outcome unknown (timeout, lost answer)", "a duplicate meanwhile", "a duplicate later", "other arguments under the key"}, rows)
 }
 
-func (r *report) promises(w io.Writer) {
-	fmt.Fprintf(w, "\n#### What each promises\n\nSpeed compares only what does the same work, and these do not:\n\n")
-	row(w, []string{"", "process dies between the effect and its record", "outcome unknown (timeout, lost answer)", "a duplicate meanwhile", "a duplicate later", "other arguments under the key"})
-	rule(w, 6)
-	for _, p := range promises {
-		if slices.ContainsFunc(r.Contestants, func(c contestant) bool { return r.Skipped[c.name] == "" && strings.HasPrefix(c.name, p.of) }) {
-			row(w, []string{p.name, p.crash, p.unknown, p.meanwhile, p.later, p.arguments})
-		}
-	}
-}
-
-func (r *report) missing(w io.Writer) {
+func (r *report) missing(p *page) {
 	if len(r.Skipped) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\nNot measured:\n\n")
+	p.paragraph("Not measured:")
+	p.block()
 	for _, c := range r.Contestants {
 		if why := r.Skipped[c.name]; why != "" {
 			first, _, _ := strings.Cut(why, "\n")
-			fmt.Fprintf(w, "- %s: %s\n", c.name, first)
+			p.line("- ", c.name+": "+first)
 		}
 	}
 }
-
-func row(w io.Writer, cells []string) { fmt.Fprintf(w, "| %s |\n", strings.Join(cells, " | ")) }
-
-func rule(w io.Writer, n int) { fmt.Fprintln(w, strings.Repeat("|---", n)+"|") }
 
 func ms(d time.Duration) string {
 	v := d.Seconds() * 1000

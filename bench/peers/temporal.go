@@ -23,7 +23,8 @@ import (
 )
 
 var temporalContestants = []contestant{
-	{name: "temporal", setup: "a workflow with one local activity, started eagerly, the key as workflow ID; one server with all services beside this PostgreSQL (over TCP), plugin postgres12_pgx, 16 history shards, up to 50 connections a service, no limits of rate", servers: []string{"temporal"}, open: openTemporal},
+	{name: "temporal", setup: "a workflow with one local activity, started eagerly, the key as workflow ID; one server with all services beside this PostgreSQL (over TCP), plugin postgres12_pgx, 16 history shards, up to 50 connections a service, no limits of rate", servers: []string{"temporal"},
+		aside: "its server was put together for this benchmark, not as its makers deploy it", open: openTemporal},
 }
 
 const (

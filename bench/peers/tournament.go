@@ -83,6 +83,16 @@ func (t *tournament) play(ctx context.Context) (err error) {
 	return nil
 }
 
+// players returns the contestants that have samples and did not fail.
+func (t *tournament) players() (some []contestant) {
+	for _, c := range t.Contestants {
+		if t.Skipped[c.name] == "" && slices.ContainsFunc(t.Samples, func(s sample) bool { return s.Contestant == c.name }) {
+			some = append(some, c)
+		}
+	}
+	return some
+}
+
 // A turn is a contestant's in one round.
 type turn struct {
 	t         *tournament
