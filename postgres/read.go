@@ -143,12 +143,27 @@ func (s *Store) History(ctx context.Context, ref justonce.Ref) ([]justonce.Entry
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("postgres: history: %w", err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	var entries []justonce.Entry
+	err := s.retry(ctx, func(c *conn) (err error) {
+		entries, err = s.historyIn(ctx, c, ref)
+		return err
+	})
+	if err != nil {
+		return nil, callError(ctx, "history", err)
+	}
+	return entries, nil
+}
+
+// historyIn is History on c.
+func (s *Store) historyIn(ctx context.Context, c *conn, ref justonce.Ref) ([]justonce.Entry, error) {
 	h := keyHash(ref.Tenant, ref.Key)
 	st := s.st.plain("history", `SELECT op.tenant, op.key, op.first, op.log,
 		ARRAY(SELECT chunk FROM $schema.entry WHERE entry.op = op.id ORDER BY version) FROM $schema.op WHERE op.hash = $1`, oidUUID)
 	found := false
 	var entries []justonce.Entry
-	err := s.read(ctx, query{st, [][]byte{h[:]}, func(v [][]byte) error {
+	err := c.exchange(ctx, query{st, [][]byte{h[:]}, func(v [][]byte) error {
 		if string(v[0]) != ref.Tenant || string(v[1]) != ref.Key {
 			return nil
 		}
@@ -159,13 +174,10 @@ func (s *Store) History(ctx context.Context, ref justonce.Ref) ([]justonce.Entry
 		}
 		return err
 	}})
-	switch {
-	case err != nil:
-		return nil, callError(ctx, "history", err)
-	case !found:
-		return nil, fmt.Errorf("postgres: history: %w", justonce.ErrNotFound)
+	if err == nil && !found {
+		err = justonce.ErrNotFound
 	}
-	return entries, nil
+	return entries, err
 }
 
 // read runs queries that change nothing.

@@ -17,7 +17,8 @@ import (
 // call. CreatedAt, UpdatedAt and Due default to now.
 //
 // An operation that is already there is returned as by Begin. If its
-// fingerprint is another, the error is a *justonce.ConflictError.
+// fingerprint is another, the error is a *justonce.ConflictError, whose Paths may
+// name arguments that the tool ignores, too: its rules are not known here.
 //
 // Until tx ends, calls with the same key or identity wait for it, one second at
 // most, and are then refused with justonce.ErrUnavailable; another EnqueueTx or
@@ -120,7 +121,7 @@ func (s *Store) beginTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation) 
 		op.Version = 1
 		return a, nil
 	}
-	return a, outbox.Conflict(a, op)
+	return a, outbox.Conflict(a, op, func() ([]justonce.Entry, error) { return s.historyIn(ctx, c, a.Operation.Ref) })
 }
 
 // tryTx records r if it is new. Else it looks at what is there, and locks only

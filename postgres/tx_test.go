@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -99,12 +100,23 @@ func TestEnqueueTx(t *testing.T) {
 		t.Errorf("EnqueueTx again: %+v, %v, want the running operation", a, err)
 	}
 	other := pendingOp("k", s.Now())
-	other.Fingerprint = "another"
-	if _, err := s.EnqueueTx(t.Context(), again, other); !errors.Is(err, justonce.ErrConflict) || errors.Is(err, justonce.ErrUnavailable) {
-		t.Errorf("EnqueueTx with other arguments: %v, want ErrConflict", err)
-	}
+	other.Fingerprint, other.Arguments = "another", otherArgs
+	_, err = s.EnqueueTx(t.Context(), again, other)
+	wantPaths(t, "EnqueueTx", err)
 	if _, err := s.EnqueueTx(t.Context(), again, benchOp("k2", s.Now())); !errors.Is(err, justonce.ErrInvalid) {
 		t.Errorf("EnqueueTx of a running operation: %v, want ErrInvalid", err)
+	}
+}
+
+// otherArgs differ from benchArgs in one member, and lack another.
+var otherArgs = json.RawMessage(`{"order_id":"ord-0001234","amount":1,"currency":"EUR"}`)
+
+// wantPaths checks that err is a conflict that names what differs in otherArgs.
+func wantPaths(t *testing.T, what string, err error) {
+	t.Helper()
+	var e *justonce.ConflictError
+	if want := []string{"/amount", "/customer"}; !errors.As(err, &e) || errors.Is(err, justonce.ErrUnavailable) || !slices.Equal(e.Paths, want) || e.Differs != nil {
+		t.Errorf("%s with other arguments: %v, want a conflict in %v", what, err, want)
 	}
 }
 
@@ -148,14 +160,12 @@ func TestDoTx(t *testing.T) {
 		t.Errorf("History: %+v, %v", history, err)
 	}
 	changed := benchOp("k", s.Now())
-	changed.Fingerprint = "another"
+	changed.Fingerprint, changed.Arguments = "another", otherArgs
 	_, err = s.DoTx(ctx, beginTx(t, s), changed, func(context.Context, pgx.Tx) (json.RawMessage, error) {
 		t.Error("the effect runs in spite of the conflict")
 		return nil, nil
 	})
-	if !errors.Is(err, justonce.ErrConflict) || errors.Is(err, justonce.ErrUnavailable) {
-		t.Errorf("DoTx with other arguments: %v, want ErrConflict", err)
-	}
+	wantPaths(t, "DoTx", err)
 	// What is rolled back has not happened.
 	tx = beginTx(t, s)
 	if _, err := doTx(ctx, s, tx, orders, "k2", nil); err != nil {

@@ -93,26 +93,31 @@ func (s *Store) History(ctx context.Context, ref justonce.Ref) ([]justonce.Entry
 		return nil, fmt.Errorf("sqlite: history: %w", err)
 	}
 	var entries []justonce.Entry
-	err := s.read(ctx, func(conn *sqlite.Conn) error {
-		stmt, err := conn.Prepare(selectBySlot)
-		if err != nil {
-			return err
-		}
-		var scratch []byte
-		op, at, err := lookUp(stmt, &scratch, s.hash.key(ref.Tenant, ref.Key), isKey(ref.Tenant, ref.Key))
-		if err != nil {
-			return err
-		}
-		if op == nil {
-			return justonce.ErrNotFound
-		}
-		entries, err = history(conn, at.id, at.last)
+	err := s.read(ctx, func(conn *sqlite.Conn) (err error) {
+		entries, err = s.historyOn(conn, ref)
 		return err
 	})
 	if err != nil {
 		return nil, callError(ctx, "history", err)
 	}
 	return entries, nil
+}
+
+// historyOn is History on conn.
+func (s *Store) historyOn(conn *sqlite.Conn, ref justonce.Ref) ([]justonce.Entry, error) {
+	stmt, err := conn.Prepare(selectBySlot)
+	if err != nil {
+		return nil, err
+	}
+	var scratch []byte
+	op, at, err := lookUp(stmt, &scratch, s.hash.key(ref.Tenant, ref.Key), isKey(ref.Tenant, ref.Key))
+	switch {
+	case err != nil:
+		return nil, err
+	case op == nil:
+		return nil, justonce.ErrNotFound
+	}
+	return history(conn, at.id, at.last)
 }
 
 // history follows the entries of an operation from the newest.

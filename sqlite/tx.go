@@ -196,7 +196,8 @@ func (w *writer) write(r *request, f func(*request) error) error {
 // default to now.
 //
 // An operation that is already there is returned as by Begin. If its
-// fingerprint is another, the error is a *justonce.ConflictError. After any
+// fingerprint is another, the error is a *justonce.ConflictError, whose Paths may
+// name arguments that the tool ignores, too: its rules are not known here. After any
 // error nothing of op is recorded, and the transaction can still be used, unless
 // SQLite has rolled it back: then it cannot be committed.
 func (s *Store) EnqueueTx(ctx context.Context, tx *Tx, op *justonce.Operation) (a *justonce.Arrival, err error) {
@@ -279,7 +280,9 @@ func (s *Store) beginTx(w *writer, op *justonce.Operation) (*justonce.Arrival, p
 		return &justonce.Arrival{Fresh: true}, r.place, nil
 	}
 	met := &justonce.Arrival{Operation: r.op, MatchedBy: r.match}
-	return met, place{}, outbox.Conflict(met, op)
+	return met, place{}, outbox.Conflict(met, op, func() ([]justonce.Entry, error) {
+		return s.historyOn(w.conn, met.Operation.Ref)
+	})
 }
 
 // endTx records that op, which was begun at a place, has succeeded.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -115,8 +116,9 @@ func TestEnqueueTx(t *testing.T) {
 			t.Errorf("EnqueueTx again: %+v, %v, want the running operation", a, err)
 		}
 		other := pendingOp("k")
-		other.Fingerprint = "another"
+		other.Fingerprint, other.Arguments = "another", otherArgs
 		_, err := s.EnqueueTx(t.Context(), tx, other)
+		wantPaths(t, "EnqueueTx", err)
 		if !errors.Is(err, justonce.ErrConflict) || errors.Is(err, justonce.ErrUnavailable) {
 			t.Errorf("EnqueueTx with other arguments: %v, want ErrConflict", err)
 		}
@@ -183,6 +185,18 @@ func TestTxNoticesStrangers(t *testing.T) {
 	}
 }
 
+// otherArgs differ from benchArgs in one member, and lack another.
+var otherArgs = json.RawMessage(`{"order_id":"ord-0001234","amount":1,"currency":"EUR"}`)
+
+// wantPaths checks that err is a conflict that names what differs in otherArgs.
+func wantPaths(t *testing.T, what string, err error) {
+	t.Helper()
+	var e *justonce.ConflictError
+	if want := []string{"/amount", "/customer"}; !errors.As(err, &e) || errors.Is(err, justonce.ErrUnavailable) || !slices.Equal(e.Paths, want) || e.Differs != nil {
+		t.Errorf("%s with other arguments: %v, want a conflict in %v", what, err, want)
+	}
+}
+
 func TestDoTx(t *testing.T) {
 	t.Parallel()
 	s, path := openShop(t)
@@ -212,16 +226,14 @@ func TestDoTx(t *testing.T) {
 			t.Error(err)
 		}
 		changed := benchOp("k", s.Now())
-		changed.Fingerprint = "another"
+		changed.Fingerprint, changed.Arguments = "another", otherArgs
 		_, err := s.DoTx(t.Context(), tx, changed, func(context.Context, *sqlite.Tx) (json.RawMessage, error) {
 			t.Error("the effect runs in spite of the conflict")
 			return nil, nil
 		})
 		return err
 	})
-	if !errors.Is(err, justonce.ErrConflict) {
-		t.Errorf("DoTx with other arguments: %v, want ErrConflict", err)
-	}
+	wantPaths(t, "DoTx", err)
 	wantAbsent(t, s, "k2")
 	wantRows(t, path, "k")
 	wantIntact(t, s, 1)

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/internal/canon"
 )
 
 // Enqueue fills in what op, which must be pending, leaves to its default.
@@ -63,20 +65,42 @@ func Finish(op *justonce.Operation, result json.RawMessage, now time.Time) (just
 	}, nil
 }
 
-// Conflict returns a [justonce.ConflictError] if op is not what it has met.
-func Conflict(met *justonce.Arrival, op *justonce.Operation) error {
+// Conflict returns a [justonce.ConflictError] if op is not what it has met, whose
+// history recorded reads. Here nobody knows the tool's rules: Paths may name
+// arguments that they ignore, too.
+func Conflict(met *justonce.Arrival, op *justonce.Operation, recorded func() ([]justonce.Entry, error)) error {
 	if met.Operation.Fingerprint == op.Fingerprint {
 		return nil
 	}
 	e := &justonce.ConflictError{Operation: met.Operation, MatchedBy: met.MatchedBy}
 	if met.Operation.Tool != op.Tool {
 		e.Differs = append(e.Differs, "tool")
+	} else {
+		history, err := recorded()
+		if err != nil {
+			return err
+		}
+		e.Paths = differing(history, op)
 	}
 	if met.Operation.Scope != op.Scope {
 		e.Differs = append(e.Differs, "scope")
 	}
-	if e.Differs == nil {
+	if e.Differs == nil && e.Paths == nil {
 		e.Differs = []string{"arguments"}
 	}
 	return e
+}
+
+// differing returns where op's arguments differ from those that arrived first;
+// nil if these are no longer kept.
+func differing(history []justonce.Entry, op *justonce.Operation) []string {
+	i := slices.IndexFunc(history, func(e justonce.Entry) bool { return e.Kind == justonce.EntryArrived })
+	if i < 0 || len(history[i].Body) == 0 {
+		return nil
+	}
+	paths, err := canon.Diff(history[i].Body, op.Arguments, nil)
+	if err != nil { // what op says is no JSON
+		return nil
+	}
+	return paths
 }
