@@ -23,8 +23,10 @@ const (
 	markFormat = "1"
 )
 
-// errGone is what a script says too.
-var errGone = errors.New("the ledger is not there any more, or another is in its place: somebody has emptied or replaced the database; find out who, then restart: what was recorded before is not known any more")
+// errGone is what LEDGERGONE, of a script, stands for.
+var errGone = errors.New("the ledger is gone: somebody has emptied or replaced the database; find out who and restore it, for after a restart nothing that was recorded counts as done")
+
+var errReadOnly = errors.New("the ledger was opened to be read only")
 
 // errNoLedger is what Options.Existing makes of a prefix that nobody has.
 var errNoLedger = errors.New("there is no ledger under this prefix; serve creates one; or name another database or prefix, such as redis://host:6379/1?prefix=payments")
@@ -38,7 +40,7 @@ func (s *Store) claimPrefix(ctx context.Context) error {
 	}
 	mark, err := get()
 	if rueidis.IsRedisNil(err) {
-		if s.o.Existing {
+		if s.o.Existing || s.o.ReadOnly {
 			return errNoLedger
 		}
 		fresh := markBegin + markFormat + " " + rand.Text()
@@ -116,6 +118,9 @@ func (s *Store) checkNode(ctx context.Context, node rueidis.Client) error {
 	if n, _ := strconv.Atoi(version[:max(0, strings.IndexByte(version, '.'))]); n < oldestServer {
 		return verdict{fmt.Errorf("the server has version %q: Redis %d or newer, or Valkey, is needed", version, oldestServer)}
 	}
+	if s.o.ReadOnly {
+		return nil
+	}
 	if n, _ := strconv.Atoi(infoField(info, "connected_slaves")); n < s.o.MinReplicas && s.client.Mode() != rueidis.ClientModeCluster {
 		return verdict{fmt.Errorf("the server has %d replicas and MinReplicas is %d: connect more, or lower it", n, s.o.MinReplicas)}
 	}
@@ -131,7 +136,7 @@ func (s *Store) checkNode(ctx context.Context, node rueidis.Client) error {
 	case slices.Contains(s.o.AcceptLoss, LossUnverified):
 		return nil
 	}
-	return verdict{&forgetfulError{fmt.Sprintf("it does not tell its settings (CONFIG GET: %v)", err), "allow CONFIG GET", LossUnverified}}
+	return verdict{&forgetfulError{fmt.Sprintf("it does not tell its settings, CONFIG GET: %v", err), "allow CONFIG GET", []Loss{LossUnverified}}}
 }
 
 // infoField returns a field of what INFO says, or "".

@@ -31,6 +31,9 @@ func unavailable(step string, cause error) error {
 	if e := (*unavailableError)(nil); cause == nil || errors.As(cause, &e) {
 		return cause
 	}
+	if codeOf(cause) == "LEDGERGONE" {
+		cause = errGone
+	}
 	return &unavailableError{step: step, cause: cause}
 }
 
@@ -48,7 +51,6 @@ var hints = map[string]string{
 	"LOADING":     "the server is still reading its file: try again soon",
 	"BUSY":        "somebody's script keeps the server busy",
 	"WRONGTYPE":   "the prefix seems to belong to another application: name another",
-	"LEDGERGONE":  "somebody has emptied or replaced the database; find out who, then restart: what was recorded before is not known any more",
 	"UNKILLABLE":  "somebody's script keeps the server busy",
 }
 

@@ -38,7 +38,7 @@ func Losses() []Loss { return []Loss{LossOfASecond, LossAtCrash, LossByEviction,
 func (o *Options) check() error {
 	for _, l := range o.AcceptLoss {
 		if !slices.Contains(Losses(), l) {
-			return fmt.Errorf("accept_loss: %q is none; there are %s", l, join(Losses()))
+			return fmt.Errorf("accept_loss: %q is none; there are %s", l, join(Losses(), ", "))
 		}
 	}
 	if strings.ContainsAny(o.Prefix, "{}\x00") {
@@ -50,59 +50,64 @@ func (o *Options) check() error {
 	return nil
 }
 
-func join(losses []Loss) string {
-	var b strings.Builder
+// join lists losses with what stands between them.
+func join(losses []Loss, between string) string {
+	names := make([]string, len(losses))
 	for i, l := range losses {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(string(l))
+		names[i] = string(l)
 	}
-	return b.String()
+	return strings.Join(names, between)
 }
 
 // A forgetfulError says how a server may forget, and what to do.
 type forgetfulError struct {
-	how  string
-	set  string // what makes it safe
-	loss Loss
+	how    string
+	fix    string // what makes it safe
+	losses []Loss // or is to be accepted
 }
 
 func (e *forgetfulError) Error() string {
-	return fmt.Sprintf("the server may forget operations: %s; %s, or accept it with AcceptLoss or the parameter accept_loss=%s: an operation that is forgotten can have its effect twice",
-		e.how, e.set, e.loss)
+	return fmt.Sprintf("the server may forget operations (%s), whose effects can then happen twice: %s, or accept that with accept_loss=%s in its URL",
+		e.how, e.fix, join(e.losses, ","))
 }
 
 // A setting is what a server says of itself. A missing one is "".
 type setting map[string]string
 
-// judge returns how a server with these settings may forget in a way that is
+// judge returns how a server with these settings may forget in ways that are
 // not accepted; nil: in none.
 func (c setting) judge(accepted []Loss) error {
-	var errs []error
-	find := func(loss Loss, how, set string) {
-		if !slices.Contains(accepted, loss) {
-			errs = append(errs, &forgetfulError{how, set, loss})
+	var how, fix []string
+	var losses []Loss
+	find := func(loss Loss, name, safe string) {
+		if slices.Contains(accepted, loss) {
+			return
+		}
+		how, fix = append(how, name+" "+c[name]), append(fix, safe)
+		if !slices.Contains(losses, loss) {
+			losses = append(losses, loss)
 		}
 	}
 	switch {
 	case c["appendonly"] != "yes":
-		find(LossAtCrash, "it keeps no append-only file (appendonly "+c["appendonly"]+")", "set appendonly yes and appendfsync always")
+		find(LossAtCrash, "appendonly", "appendonly yes and appendfsync always")
 	case c["appendfsync"] == "everysec":
 		if !slices.Contains(accepted, LossAtCrash) {
-			find(LossOfASecond, "it answers before the disk has what it says (appendfsync everysec)", "set appendfsync always")
+			find(LossOfASecond, "appendfsync", "appendfsync always")
 		}
 	case c["appendfsync"] != "always":
-		find(LossAtCrash, "it answers before the disk has what it says (appendfsync "+c["appendfsync"]+")", "set appendfsync always")
+		find(LossAtCrash, "appendfsync", "appendfsync always")
 	}
 	if c["appendonly"] == "yes" && c["no-appendfsync-on-rewrite"] != "no" {
-		find(LossAtCrash, "it does not flush while it rewrites its file (no-appendfsync-on-rewrite "+c["no-appendfsync-on-rewrite"]+")",
-			"set no-appendfsync-on-rewrite no")
+		find(LossAtCrash, "no-appendfsync-on-rewrite", "no-appendfsync-on-rewrite no")
 	}
 	// The volatile policies evict keys with a time to live, and ours have none.
 	policy := c["maxmemory-policy"]
 	if c["maxmemory"] != "0" && policy != "noeviction" && !strings.HasPrefix(policy, "volatile-") {
-		find(LossByEviction, "it deletes keys when its memory is used up (maxmemory-policy "+policy+")", "set maxmemory-policy noeviction, or maxmemory 0")
+		find(LossByEviction, "maxmemory-policy", "maxmemory-policy noeviction")
 	}
-	return errors.Join(errs...)
+	if how == nil {
+		return nil
+	}
+	return &forgetfulError{strings.Join(how, ", "), "set " + strings.Join(fix, " and "), losses}
 }

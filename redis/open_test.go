@@ -23,7 +23,8 @@ func TestOpenRefusesForgetfulServers(t *testing.T) {
 		{"appendfsync=no", redis.LossAtCrash, "set appendfsync always"},
 		{"no-appendfsync-on-rewrite=yes", redis.LossAtCrash, "set no-appendfsync-on-rewrite no"},
 		{"maxmemory=100mb maxmemory-policy=allkeys-lru", redis.LossByEviction, "set maxmemory-policy noeviction"},
-		{"maxmemory=100mb maxmemory-policy=allkeys-random", redis.LossByEviction, "or maxmemory 0"},
+		{"maxmemory=100mb maxmemory-policy=allkeys-random", redis.LossByEviction, "set maxmemory-policy noeviction"},
+		{"appendfsync=no no-appendfsync-on-rewrite=yes", redis.LossAtCrash, "set appendfsync always and no-appendfsync-on-rewrite no"},
 		{"maxmemory=100mb maxmemory-policy=noeviction", "", ""},
 		{"maxmemory=100mb maxmemory-policy=volatile-lru", "", ""}, // ours are not volatile
 		{"maxmemory=0 maxmemory-policy=allkeys-lru", "", ""},
@@ -47,10 +48,23 @@ func TestOpenRefusesForgetfulServers(t *testing.T) {
 			}
 			_, err := redis.Open(t.Context(), srv.URL(), nil)
 			wantUnavailable(t, "Open", err, tt.want)
-			wantUnavailable(t, "Open", err, "accept_loss="+string(tt.loss))
+			wantUnavailable(t, "Open", err, "accept_loss="+string(tt.loss)+" ")
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("Open: %v, want one line", err)
+			}
 			firstCall(t.Context(), t, open(t, srv.URL("accept_loss="+string(tt.loss)), nil), "k")
 		})
 	}
+}
+
+// Several ways to forget are told, and can be accepted, in one sentence.
+func TestOpenOfAServerThatForgetsInManyWays(t *testing.T) {
+	t.Parallel()
+	srv := start(t, "appendfsync=everysec", "maxmemory=100mb", "maxmemory-policy=allkeys-lru")
+	_, err := redis.Open(t.Context(), srv.URL(), nil)
+	wantUnavailable(t, "Open", err, "(appendfsync everysec, maxmemory-policy allkeys-lru), whose effects can then happen twice: "+
+		"set appendfsync always and maxmemory-policy noeviction, or accept that with accept_loss=second,eviction in its URL")
+	firstCall(t.Context(), t, open(t, srv.URL("accept_loss=second,eviction"), nil), "k")
 }
 
 // A server that keeps its settings to itself is one that may forget. What a user
@@ -124,6 +138,36 @@ func TestOpenExisting(t *testing.T) {
 	looking := open(t, srv.URL(), existing)
 	if _, err := looking.Get(t.Context(), justonce.Ref{Key: "k"}); err != nil {
 		t.Errorf("Get: %v", err)
+	}
+}
+
+// Who only looks need not accept what a server may forget, and writes nothing.
+func TestOpenReadOnly(t *testing.T) {
+	t.Parallel()
+	srv := start(t, "appendonly=no", "maxmemory=100mb", "maxmemory-policy=allkeys-lru")
+	readOnly := &redis.Options{ReadOnly: true}
+	s, err := redis.Open(t.Context(), srv.URL(), readOnly)
+	if err == nil {
+		s.Close()
+	}
+	wantUnavailable(t, "Open", err, "there is no ledger")
+	op := begin(t, open(t, srv.URL("accept_loss=crash,eviction"), nil), "k")
+	looking := open(t, srv.URL("min_replicas=1"), readOnly)
+	for range 2 {
+		if _, err := looking.Get(t.Context(), op.Ref); err != nil {
+			t.Errorf("Get: %v", err)
+		}
+		if _, err := looking.History(t.Context(), op.Ref); err != nil {
+			t.Errorf("History: %v", err)
+		}
+		if page, err := looking.List(t.Context(), justonce.Filter{}); err != nil || len(page.Operations) != 1 {
+			t.Errorf("List: %+v, %v", page, err)
+		}
+		if _, err := looking.Stats(t.Context()); err != nil {
+			t.Errorf("Stats: %v", err)
+		}
+		wantRefused(t, looking, op, "opened to be read only")
+		looking.Look()
 	}
 }
 

@@ -109,6 +109,9 @@ func (s *Store) write(ctx context.Context, sc *script, args ...string) (rueidis.
 
 // writeWithin is write for those who bound it themselves.
 func (s *Store) writeWithin(ctx context.Context, sc *script, args []string) (rueidis.RedisMessage, error) {
+	if s.o.ReadOnly {
+		return rueidis.RedisMessage{}, errReadOnly
+	}
 	if err := s.unsafe.Load(); err != nil {
 		return rueidis.RedisMessage{}, *err
 	}

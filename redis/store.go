@@ -61,6 +61,10 @@ type Options struct {
 	// Existing makes Open and New fail where there is no ledger yet, rather than
 	// create one.
 	Existing bool
+	// ReadOnly is for who only looks: as Existing, and what writes is refused with
+	// justonce.ErrUnavailable. A server that may forget will do, since reading
+	// rests on no promise; AcceptLoss and MinReplicas have no meaning.
+	ReadOnly bool
 	// NoWakeUps leaves news between processes to polling: nothing is published
 	// and [Store.Listen] only waits.
 	NoWakeUps bool
