@@ -21,7 +21,7 @@ type decision struct {
 }
 
 func (d *decision) decide(ctx context.Context, o *output, dec justonce.Decision) error {
-	svc, done, err := d.open(ctx)
+	svc, done, err := d.open(ctx, deciding)
 	if err != nil {
 		return err
 	}

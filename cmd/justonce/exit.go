@@ -166,6 +166,9 @@ func (o *output) fail(err error) int {
 	if errors.Is(err, justonce.ErrUnknownTool) {
 		help = "'justonce tools' lists them"
 	}
+	if p := (*gateway.Problem)(nil); errors.As(err, &p) && errors.Is(err, justonce.ErrUnavailable) {
+		help = p.Hint
+	}
 	if h := (*hinted)(nil); errors.As(err, &h) {
 		help = h.hint
 	}

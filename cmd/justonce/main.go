@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, w *world) (code int) {
 	}()
 	parser, err := kong.New(&c,
 		kong.Name("justonce"), kong.Description(description),
-		kong.Vars{"default_url": defaultURL},
+		kong.Vars{"default_url": defaultURL, "ledger_names": ledgerNames},
 		spans,
 		kong.Writers(w.stdout, w.stderr),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }),

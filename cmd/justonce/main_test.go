@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/justonce-dev/justonce/internal/pgtest"
+	"github.com/justonce-dev/justonce/internal/redistest"
 )
 
 var update = flag.Bool("update", false, "rewrite the scripts' expected outputs")
@@ -24,9 +26,34 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"justonce": main, "ticket-server": ticketServer})
 }
 
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script", nil, nil) }
+
+// The ledger is in a Redis of which REDISURL is the URL; redis sends it a command.
+func TestRedisScripts(t *testing.T) {
+	redistest.Skip(t)
+	server, err := redistest.Start("appendfsync=everysec")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Stop() })
+	setup := func(e *testscript.Env) { e.Setenv("REDISURL", fmt.Sprintf("redis://127.0.0.1:%d", server.Port)) }
+	runScripts(t, "testdata/redis", setup, map[string]func(*testscript.TestScript, bool, []string){
+		"redis": func(ts *testscript.TestScript, _ bool, args []string) {
+			out, err := server.Do(args...)
+			ts.Check(err)
+			ts.Logf("%s", out)
+		},
+	})
+}
+
+// runScripts runs the scripts in dir, with what setup and more add.
+func runScripts(t *testing.T, dir string, setup func(*testscript.Env), more map[string]func(*testscript.TestScript, bool, []string)) {
+	cmds := map[string]func(*testscript.TestScript, bool, []string){
+		"await": await, "post": postCmd, "answers": answers, "rpc": rpcCmd, "postgres": postgresCmd,
+	}
+	maps.Copy(cmds, more)
 	testscript.Run(t, testscript.Params{
-		Dir:           "testdata/script",
+		Dir:           dir,
 		UpdateScripts: *update,
 		Setup: func(e *testscript.Env) error {
 			for _, name := range []string{"GATEWAY", "SANDBOX"} {
@@ -41,11 +68,12 @@ func TestScripts(t *testing.T) {
 			e.Setenv("JUSTONCE_SANDBOX_LISTEN", e.Getenv("SANDBOX"))
 			e.Setenv("JUSTONCE_URL", "http://"+e.Getenv("GATEWAY"))
 			e.Setenv("JUSTONCE_ACTOR", "ann")
+			if setup != nil {
+				setup(e)
+			}
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "post": postCmd, "answers": answers, "rpc": rpcCmd, "postgres": postgresCmd,
-		},
+		Cmds: cmds,
 		Condition: func(cond string) (bool, error) {
 			if cond != "postgres" {
 				return false, fmt.Errorf("unknown condition %q", cond)

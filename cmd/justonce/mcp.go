@@ -25,7 +25,7 @@ import (
 
 type mcpCmd struct {
 	Name             string        `help:"The server's name in the ledger. Defaults to one made of the command." env:"JUSTONCE_MCP_NAME"`
-	Store            string        `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to the user's own file, see --where." env:"JUSTONCE_MCP_STORE" placeholder:"STORE"`
+	Store            string        `help:"The ledger: ${ledger_names}. Defaults to the user's own file, see --where." env:"JUSTONCE_MCP_STORE" placeholder:"STORE"`
 	Config           string        `help:"A catalog that describes the server or its tools. Defaults to none." env:"JUSTONCE_MCP_CONFIG" placeholder:"FILE"`
 	Server           string        `help:"Start this one of the catalog's servers, in place of a command." env:"JUSTONCE_MCP_SERVER" placeholder:"NAME"`
 	Mode             string        `help:"enforce: one effect for one intent. observe: hold nothing back, record what would have been. Defaults to enforce." env:"JUSTONCE_MCP_MODE"`

@@ -111,7 +111,7 @@ func (*lsCmd) Help() string {
 }
 
 func (c *lsCmd) Run(ctx context.Context, o *output) error {
-	svc, done, err := c.open(ctx)
+	svc, done, err := c.open(ctx, looking)
 	if err != nil {
 		return err
 	}
@@ -221,7 +221,7 @@ func (*showCmd) Help() string {
 }
 
 func (c *showCmd) Run(ctx context.Context, o *output) error {
-	svc, done, err := c.open(ctx)
+	svc, done, err := c.open(ctx, looking)
 	if err != nil {
 		return err
 	}
@@ -284,44 +284,7 @@ func (o *output) timeline(a *justonce.Answer, history []justonce.Entry, where st
 	row("note", op.Note)
 	row("result", string(op.Result))
 	o.printf("\n")
-	start := op.CreatedAt
-	for _, e := range history {
-		o.printf("  %s  %s  %s", o.paint(dim, e.At.Local().Format("15:04:05.000")),
-			o.paint(dim, fmt.Sprintf("%+9s", "+"+e.At.Sub(start).Round(time.Millisecond).String())),
-			fmt.Sprintf("%-9s", e.Kind))
-		if e.Kind == justonce.EntryArrived {
-			o.printf(" %s", printable(string(e.Body)))
-		} else if e.Outcome != "" {
-			o.printf(" %s", e.Outcome)
-		}
-		if e.Fence > 0 && e.Kind != justonce.EntryDecision {
-			o.printf(" %s", o.paint(dim, fmt.Sprintf("fence %d", e.Fence)))
-		}
-		o.printf(" → %s", o.paint(stateColour(e.State), string(e.State)))
-		var extra []string
-		add := func(s string) {
-			if s != "" {
-				extra = append(extra, s)
-			}
-		}
-		if e.Kind == justonce.EntryDecision {
-			add("by " + e.Actor)
-		}
-		add(e.Note)
-		add(e.Reference)
-		if e.Failure != nil {
-			add(failureText(e.Failure))
-		}
-		for _, k := range sortedKeys(e.Evidence) {
-			if v := e.Evidence[k]; e.Failure == nil || !strings.Contains(e.Failure.Message, v) { // said already
-				add(k + "=" + v)
-			}
-		}
-		if len(extra) > 0 {
-			o.printf("  %s", o.paint(dim, printable(strings.Join(extra, ", "))))
-		}
-		o.printf("\n")
-	}
+	o.history(op.CreatedAt, history)
 	if op.State == justonce.Review {
 		o.printf("\n%s\n", o.paint(dim, "Look at the provider, then: justonce resolve "+shellWord(op.Key)+" happened|retry|cancel --reason …"+where))
 		return

@@ -12,7 +12,7 @@ import (
 )
 
 type purgeCmd struct {
-	Store     string        `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to what justonce.yaml names, or justonce.db." env:"JUSTONCE_STORE,JUSTONCE_LEDGER" placeholder:"STORE"`
+	Store     string        `help:"The ledger: ${ledger_names}. Defaults to what justonce.yaml names, or justonce.db." env:"JUSTONCE_STORE,JUSTONCE_LEDGER" placeholder:"STORE"`
 	OlderThan time.Duration `help:"Only what ended longer ago, such as 30d." required:"" placeholder:"AGE"`
 	Batch     int           `help:"Operations in one commit." default:"1000" placeholder:"N"`
 }
@@ -39,7 +39,7 @@ func (c *purgeCmd) Run(ctx context.Context, o *output) error {
 	if err != nil {
 		return err
 	}
-	store, err := openExistingStore(ctx, name)
+	store, err := openExistingStore(ctx, name, deciding)
 	if err != nil {
 		return err
 	}

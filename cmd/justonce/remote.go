@@ -20,7 +20,7 @@ type remote struct {
 // ledger itself, too: they need to know nothing about tools.
 type ledger struct {
 	remote
-	Store string `help:"Open this ledger directly instead: a SQLite file, or a URL such as postgres://user@host/database." env:"JUSTONCE_LEDGER,JUSTONCE_STORE" placeholder:"STORE"`
+	Store string `help:"Open this ledger directly instead: ${ledger_names}." env:"JUSTONCE_LEDGER,JUSTONCE_STORE" placeholder:"STORE"`
 }
 
 // flags returns how to say once more where l looks, as far as that is no secret.
@@ -37,7 +37,7 @@ func (l *ledger) flags() string {
 }
 
 // open returns the service and what to call when done with it.
-func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
+func (l *ledger) open(ctx context.Context, to access) (justonce.Service, func(), error) {
 	if l.Store == "" {
 		svc, err := l.remote.open()
 		return svc, func() {}, err
@@ -46,7 +46,7 @@ func (l *ledger) open(ctx context.Context) (justonce.Service, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	st, err := openExistingStore(ctx, name)
+	st, err := openExistingStore(ctx, name, to)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 type reportCmd struct {
-	Store string        `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to the user's own file if there is one, see 'justonce mcp --where'." env:"JUSTONCE_LEDGER,JUSTONCE_STORE" placeholder:"STORE"`
+	Store string        `help:"The ledger: ${ledger_names}. Defaults to the user's own file if there is one, see 'justonce mcp --where'." env:"JUSTONCE_LEDGER,JUSTONCE_STORE" placeholder:"STORE"`
 	URL   string        `name:"url" help:"Ask this gateway instead. Defaults to ${default_url} if there is no ledger." env:"JUSTONCE_URL"`
 	Since time.Duration `help:"Intents first seen in this time, such as 24h." default:"7d" placeholder:"AGE"`
 }
@@ -65,7 +65,7 @@ func (c *reportCmd) open(ctx context.Context, o *output) (reporter, func(), erro
 	if l.URL == "" {
 		l.URL = defaultURL
 	}
-	svc, done, err := l.open(ctx)
+	svc, done, err := l.open(ctx, looking)
 	if err != nil {
 		return nil, nil, err
 	}

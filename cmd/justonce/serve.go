@@ -26,7 +26,7 @@ type serveCmd struct {
 	servers *mcpServers
 
 	Config        string         `help:"The catalog. Defaults to justonce.yaml if it is there; empty for none." default:"justonce.yaml" env:"JUSTONCE_CONFIG" placeholder:"FILE"`
-	Store         string         `help:"The ledger: a SQLite file, or a URL such as postgres://user@host/database. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"STORE"`
+	Store         string         `help:"The ledger: ${ledger_names}. Defaults to justonce.db." env:"JUSTONCE_STORE" placeholder:"STORE"`
 	Listen        string         `help:"The gateway's address; loopback only. Defaults to 127.0.0.1:7411." env:"JUSTONCE_LISTEN" placeholder:"ADDR"`
 	Sandbox       string         `help:"on: start the sandbox provider. off: none. A URL: use that one. Defaults to on if no catalog declares tools." env:"JUSTONCE_SANDBOX" placeholder:"on|off|URL"`
 	SandboxListen string         `help:"The sandbox's address. Defaults to 127.0.0.1:7412." env:"JUSTONCE_SANDBOX_LISTEN" placeholder:"ADDR"`
@@ -44,7 +44,8 @@ func (*serveCmd) Help() string {
 	return `Without arguments: a ledger in ./justonce.db, the gateway on 127.0.0.1:7411, and a
 sandbox provider with payment, ticket, mail, post and job tools to try it with, whose
 effects are kept beside the ledger (justonce.db.sandbox.jsonl; with a ledger that is
-no file in ./justonce.sandbox.jsonl). Any number of gateways share a ledger in PostgreSQL.
+no file in ./justonce.sandbox.jsonl). Any number of gateways share a ledger in PostgreSQL
+or Redis.
 Every flag has an environment variable and a key in justonce.yaml.
 
 Examples:
@@ -274,9 +275,9 @@ func newLogger(o *output, logLevel, format string) (*slog.Logger, error) {
 	opts := &slog.HandlerOptions{Level: level}
 	switch format {
 	case "text":
-		return slog.New(slog.NewTextHandler(o.stderr, opts)), nil
+		return slog.New(newSparing(slog.NewTextHandler(o.stderr, opts))), nil
 	case "json":
-		return slog.New(slog.NewJSONHandler(o.stderr, opts)), nil
+		return slog.New(newSparing(slog.NewJSONHandler(o.stderr, opts))), nil
 	}
 	return nil, &usageError{hint(fmt.Errorf("log format %q", format), "--log-format wants text or json")}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
@@ -22,6 +23,9 @@ import (
 // defaultStore is the ledger of serve where none is named.
 const defaultStore = "justonce.db"
 
+// ledgerNames is what --store takes.
+const ledgerNames = "a SQLite file, or a URL such as postgres://user@host/database or redis://host:6379/0"
+
 // storeScheme returns the scheme of a ledger that is named by a URL, and "" for
 // that of a SQLite file.
 func storeScheme(name string) string {
@@ -36,7 +40,7 @@ func storeScheme(name string) string {
 // What it says repeats nothing that could be a password.
 func checkStore(name string) error {
 	bad := func(format string, a ...any) error {
-		return &usageError{hint(fmt.Errorf(format, a...), "--store wants the path of a file, or a URL such as postgres://user@host/database or redis://host:6379/0")}
+		return &usageError{hint(fmt.Errorf(format, a...), "--store wants "+ledgerNames)}
 	}
 	switch scheme := storeScheme(name); scheme {
 	case "":
@@ -83,42 +87,52 @@ func shownURL(name string) (shown string, ok bool) {
 	return shown, true
 }
 
-// whereParameters are those of a URL that say where a ledger is.
-var whereParameters = []string{"host", "port", "addr", "db", "master_set", "prefix"}
+// whereParameters are those of a URL that say where a ledger is, and the one
+// without which it may not be opened there.
+var whereParameters = []string{"host", "port", "addr", "db", "master_set", "prefix", "accept_loss"}
+
+// access is what a ledger is opened for.
+type access int
+
+const (
+	creating access = iota // to run on it; it is made if need be
+	deciding               // to write to one that is there
+	looking                // to read one that is there, though it may forget
+)
 
 // openStore opens the ledger that name names, creating it if need be. The caller
 // closes it.
 func openStore(ctx context.Context, name string, log *slog.Logger) (justonce.Store, error) {
-	return open(ctx, name, log, false)
+	return open(ctx, name, log, creating)
 }
 
-// openExistingStore is openStore for commands that only look after a ledger: it
+// openExistingStore is openStore for commands that look after a ledger: it
 // creates none.
-func openExistingStore(ctx context.Context, name string) (justonce.Store, error) {
-	return open(ctx, name, nil, true)
+func openExistingStore(ctx context.Context, name string, to access) (justonce.Store, error) {
+	return open(ctx, name, nil, to)
 }
 
-func open(ctx context.Context, name string, log *slog.Logger, existing bool) (justonce.Store, error) {
+func open(ctx context.Context, name string, log *slog.Logger, to access) (justonce.Store, error) {
 	if err := checkStore(name); err != nil {
 		return nil, err
 	}
 	switch storeScheme(name) {
 	case "postgres", "postgresql":
-		store, err := postgres.Open(ctx, name, &postgres.Options{Logger: log, Existing: existing})
+		store, err := postgres.Open(ctx, name, &postgres.Options{Logger: log, Existing: to != creating})
 		if err != nil {
 			return nil, storeError(err, name)
 		}
 		return store, nil
 	case "redis", "rediss", "valkey", "valkeys":
-		store, err := redis.Open(ctx, name, &redis.Options{Logger: log, Existing: existing})
+		store, err := redis.Open(ctx, name, &redis.Options{Logger: log, Existing: to != creating, ReadOnly: to == looking})
 		if err != nil {
 			return nil, storeError(err, name)
 		}
 		return store, nil
 	default:
-		if existing {
-			if _, err := os.Stat(name); err != nil {
-				return nil, hint(err, "--store wants a ledger that is there: the file of 'justonce serve' (justonce.db), what 'justonce mcp --where' prints, or a URL")
+		if to != creating {
+			if err := findFile(name); err != nil {
+				return nil, err
 			}
 		}
 		store, err := sqlite.Open(ctx, name, &sqlite.Options{Logger: log})
@@ -127,6 +141,19 @@ func open(ctx context.Context, name string, log *slog.Logger, existing bool) (ju
 		}
 		return store, nil
 	}
+}
+
+// findFile returns an error if there is no ledger at path.
+func findFile(path string) error {
+	_, err := os.Stat(path)
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("there is no file %s", fullPath(path))
+	}
+	return hint(fmt.Errorf("%w: %w", justonce.ErrUnavailable, err),
+		"--store wants a ledger that is there: the file of 'justonce serve' (justonce.db), what 'justonce mcp --where' prints, or a URL")
 }
 
 // namedStore returns the ledger of a command that works on one in a gateway's

@@ -21,7 +21,7 @@ func TestStoreNames(t *testing.T) {
 		"postgresql://ann:s3cret@h:5433/d?sslmode=disable&password=s3cret": "postgresql://h:5433/d",
 		"postgres://ann:s3%40cret@[::1]:5433/d":                            "postgres://[::1]:5433/d",
 		"postgres:///d?host=/run/postgresql&user=s3cret":                   "postgres:///d?host=%2Frun%2Fpostgresql",
-		"rediss://:s3cret@h/1?prefix=p&db=2&accept_loss=second":            "rediss://h/1?db=2&prefix=p",
+		"rediss://:s3cret@h/1?prefix=p&db=2&accept_loss=second":            "rediss://h/1?accept_loss=second&db=2&prefix=p",
 		"postgres://ann:12/s3cret@h/d":                                     refused,
 		"postgres://ann:12?s3cret@h/d":                                     refused,
 		"postgres://ann:12#s3cret@h/d":                                     refused,
