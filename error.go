@@ -23,6 +23,11 @@ var (
 	// ErrUnavailable: the ledger could not record. What was not recorded was
 	// not sent.
 	ErrUnavailable = errors.New("ledger unavailable")
+	// ErrLedgerGone: somebody has emptied or replaced the ledger, so that nobody
+	// knows what was done. It is ErrUnavailable, too, but calling again does not
+	// help and may, once there is an empty ledger, repeat effects: a person has
+	// to restore it.
+	ErrLedgerGone = fmt.Errorf("%w: its records are gone", ErrUnavailable)
 	// ErrNotAllowed: the operation's state does not allow the decision.
 	ErrNotAllowed = errors.New("not allowed")
 	// ErrStale: somebody else wrote the row first. Of stores.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -356,4 +358,51 @@ func TestPrepare(t *testing.T) {
 	if _, err := r.Prepare(t.Context(), justonce.Call{Tool: "look", Arguments: order("1", 1)}); !errors.Is(err, justonce.ErrInvalid) {
 		t.Errorf("a read: %v", err)
 	}
+}
+
+// emptied is a store whose records are gone once gone is set.
+type emptied struct {
+	justonce.Store
+	gone atomic.Bool
+}
+
+func (s *emptied) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation, error) {
+	if s.gone.Load() {
+		return nil, fmt.Errorf("reading: %w", justonce.ErrLedgerGone)
+	}
+	return s.Store.Get(ctx, ref)
+}
+
+// Who waits for another process is told that the ledger is gone, and does not wait
+// for ever.
+func TestLedgerGoneWhileWaiting(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		store := inmem.New(nil)
+		p := &provider{block: make(chan struct{})}
+		var ends sync.WaitGroup
+		runner := func(s justonce.Store) *justonce.Runner {
+			r, err := justonce.New(s, &justonce.RunnerOptions{Tools: []*justonce.Tool{charge(p, justonce.ByNothing)}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
+		ends.Go(func() { runner(store).Do(context.Background(), call) })
+		synctest.Wait()
+		here := &emptied{Store: store}
+		r := runner(here)
+		time.AfterFunc(3*time.Second, func() { here.gone.Store(true) })
+		began := time.Now()
+		a, err := r.Do(t.Context(), call)
+		if !errors.Is(err, justonce.ErrLedgerGone) || !errors.Is(err, justonce.ErrUnavailable) {
+			t.Errorf("%+v, %v; want ErrLedgerGone", a, err)
+		}
+		if waited := time.Since(began); waited < 3*time.Second || waited > 5*time.Second {
+			t.Errorf("it took %v", waited)
+		}
+		close(p.block)
+		ends.Wait()
+	})
 }

@@ -268,7 +268,7 @@ func (r *Runner) drive(f *flight) {
 		if fresh, err := r.reload(op); err == nil {
 			f.publish(fresh)
 			op = fresh
-		} else if errors.Is(err, ErrNotFound) {
+		} else if errors.Is(err, ErrNotFound) || errors.Is(err, ErrLedgerGone) {
 			f.fail(err)
 			continue
 		}

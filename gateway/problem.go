@@ -31,6 +31,7 @@ const (
 	slugUnsupported = "unsupported"
 	slugUnavailable = "unavailable"
 	slugStopping    = "stopping"
+	slugLedgerGone  = "ledger-gone"
 	slugNoAnswerYet = "no-answer-yet"
 	slugInternal    = "internal"
 )
@@ -79,7 +80,7 @@ func (p *Problem) Is(target error) bool {
 		return p.slug() == slugNoAnswerYet || p.slug() == slugInternal
 	}
 	k := kindOf(p.slug())
-	return k.err != nil && target == k.err
+	return k.err != nil && errors.Is(k.err, target)
 }
 
 func (p *Problem) slug() string { return strings.TrimPrefix(p.Type, problemBase) }
@@ -132,6 +133,8 @@ func kinds() []kind {
 			justonce.Advice{Code: dont, Text: "Nothing was sent. This is not available here."}, 0},
 		{slugStopping, 503, justonce.ErrUnavailable, "The gateway is shutting down", "try again; another process will take over",
 			justonce.Advice{Code: wait, Text: "Nothing was sent. Make the same call again, with the same key, in a moment."}, 1},
+		{slugLedgerGone, 503, justonce.ErrLedgerGone, "The ledger is gone", "restore it before a gateway starts again: in an empty ledger nothing counts as done",
+			justonce.Advice{Code: ask, Text: "Nobody knows any more what was done. Do not call again, here or elsewhere, before a person has restored the ledger: what was done would be done twice."}, 0},
 		{slugUnavailable, 503, justonce.ErrUnavailable, "The ledger is unavailable", "see the gateway's log for the reason",
 			justonce.Advice{Code: wait, Text: "Nothing was sent. Make the same call again, with the same key, in a moment."}, 1},
 		{slugNoAnswerYet, 503, nil, "There was no answer in time", "repeat the same request",
@@ -198,6 +201,8 @@ func problemFor(what deed, err error) *Problem {
 		p := problemOf(slugNotAllowed, move.Error())
 		p.State, p.Event, p.Why = move.State, move.Event, move.Why
 		return p
+	case errors.Is(err, justonce.ErrLedgerGone):
+		return problemOf(slugLedgerGone, "somebody has emptied or replaced the ledger")
 	case errors.Is(err, justonce.ErrUnavailable):
 		p := problemOf(slugUnavailable, "the ledger could not record the call; nothing was sent")
 		switch what { // the error itself may tell of addresses and accounts

@@ -199,7 +199,7 @@ func TestKinds(t *testing.T) {
 		}
 		seen[k.slug] = true
 	}
-	for _, err := range []error{justonce.ErrNotFound, justonce.ErrUnknownTool, justonce.ErrInvalid, justonce.ErrConflict, justonce.ErrUnavailable, justonce.ErrNotAllowed} {
+	for _, err := range []error{justonce.ErrNotFound, justonce.ErrUnknownTool, justonce.ErrInvalid, justonce.ErrConflict, justonce.ErrUnavailable, justonce.ErrLedgerGone, justonce.ErrNotAllowed} {
 		for _, what := range []deed{calling, reading, deciding} {
 			p := problemFor(what, err)
 			if p.slug() == slugInternal || !p.Is(err) {

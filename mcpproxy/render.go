@@ -174,6 +174,11 @@ func (s *Server) refused(t *turn, err error) *response {
 	text := fmt.Sprintf("[justonce] %s: %s. Nothing was sent.", t.spec.tool, err)
 	if errors.Is(err, justonce.ErrUnavailable) {
 		s.log.Error("a call was refused, since it could not be recorded", "tool", t.spec.tool, "error", err)
+	}
+	switch {
+	case errors.Is(err, justonce.ErrLedgerGone):
+		text = fmt.Sprintf("[justonce] %s: the ledger of what was done is gone. Do not call again, here or elsewhere, before a person has restored it: what was done would be done twice.", t.spec.tool)
+	case errors.Is(err, justonce.ErrUnavailable):
 		text = fmt.Sprintf("[justonce] %s: the ledger cannot record the call now, and what is not recorded is not sent. Call again in a while.", t.spec.tool)
 	}
 	return s.text(t, text, nil)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	justonce "github.com/justonce-dev/justonce"
 	"github.com/redis/rueidis"
 )
 
@@ -24,7 +25,15 @@ const (
 )
 
 // errGone is what LEDGERGONE, of a script, stands for.
-var errGone = errors.New("the ledger is gone: somebody has emptied or replaced the database; find out who and restore it, for after a restart nothing that was recorded counts as done")
+var errGone error = goneError{}
+
+type goneError struct{}
+
+func (goneError) Error() string {
+	return "the ledger is gone: somebody has emptied or replaced the database; find out who and restore it, for after a restart nothing that was recorded counts as done"
+}
+
+func (goneError) Unwrap() error { return justonce.ErrLedgerGone }
 
 var errReadOnly = errors.New("the ledger was opened to be read only")
 

@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -62,8 +63,14 @@ func TestLedgerIsGone(t *testing.T) {
 	gone := func() {
 		t.Helper()
 		wantRefused(t, s, op, "find out who")
+		if err := s.Update(t.Context(), op); !errors.Is(err, justonce.ErrLedgerGone) {
+			t.Errorf("Update: %v, want ErrLedgerGone", err)
+		}
 		_, err := s.Get(t.Context(), op.Ref)
 		wantUnavailable(t, "Get", err, "emptied or replaced")
+		if !errors.Is(err, justonce.ErrLedgerGone) {
+			t.Errorf("Get: %v, want ErrLedgerGone", err)
+		}
 		_, err = s.History(t.Context(), op.Ref)
 		wantUnavailable(t, "History", err, "emptied or replaced")
 		_, err = s.List(t.Context(), justonce.Filter{})
