@@ -101,12 +101,13 @@ func (s *Store) beginTx(ctx context.Context, tx pgx.Tx, op *justonce.Operation) 
 	if err := r.encode(op, 1, []justonce.Entry{outbox.Arrived(op)}); err != nil {
 		return nil, err
 	}
-	c := connOf(tx)
-	// What commits the operation must be waited for, as ever.
-	durable := query{statement: s.st.plain("durable", `SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`)}
-	if err := c.exchange(ctx, durable); err != nil {
+	// What commits the operation must be waited for, as ever. That tx says so
+	// itself shows that it has not ended: its connection may be another's by now.
+	const durable = `SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'`
+	if _, err := tx.Exec(ctx, durable, pgx.QueryExecModeSimpleProtocol); err != nil {
 		return nil, err
 	}
+	c := connOf(tx)
 	var a *justonce.Arrival
 	err := error(errTaken)
 	for try := 0; try < tries && err == errTaken; try++ {

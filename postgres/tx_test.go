@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	justonce "github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/postgres"
 )
@@ -105,6 +106,48 @@ func TestEnqueueTx(t *testing.T) {
 	wantPaths(t, "EnqueueTx", err)
 	if _, err := s.EnqueueTx(t.Context(), again, benchOp("k2", s.Now())); !errors.Is(err, justonce.ErrInvalid) {
 		t.Errorf("EnqueueTx of a running operation: %v, want ErrInvalid", err)
+	}
+}
+
+// A transaction that has ended records nothing, whoever has its connection now.
+func TestEnqueueTxAfterItsEnd(t *testing.T) {
+	t.Parallel()
+	s := openNew(t, postgres.Options{})
+	config, err := pgxpool.ParseConfig(server(t).URL("postgres"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns = 1
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for i, end := range []func(pgx.Tx) error{
+		func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
+		func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
+	} {
+		tx, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := end(tx); err != nil {
+			t.Fatal(err)
+		}
+		other, err := pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		op := pendingOp(fmt.Sprint("late ", i), s.Now())
+		if a, err := s.EnqueueTx(t.Context(), tx, op); !errors.Is(err, pgx.ErrTxClosed) {
+			t.Errorf("EnqueueTx in a transaction that has ended: %+v, %v; want ErrTxClosed", a, err)
+		}
+		if err := other.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Get(t.Context(), op.Ref); !errors.Is(err, justonce.ErrNotFound) {
+			t.Errorf("another transaction has recorded it: %v", err)
+		}
 	}
 }
 
