@@ -37,10 +37,12 @@ type cacheShard struct {
 	mu   sync.Mutex // held by writers
 	size int
 	hand int // the set from which the next is taken if size is too large
+
+	_ [32]byte // its neighbour's lock is not on its cache line
 }
 
-// A cacheSet fills a cache line. A slot's hash may be that of another moment
-// than its op, which says itself what it is.
+// A cacheSet is what one place may hold. A slot's hash may be that of another
+// moment than its op, which says itself what it is.
 type cacheSet [cacheWays]struct {
 	hash atomic.Uint64
 	op   atomic.Pointer[Operation]
@@ -53,7 +55,7 @@ func newCache(bytes int) *cache {
 }
 
 func (c *cache) find(ref Ref) (hash uint64, s *cacheShard, set int) {
-	hash = maphash.String(c.seed, ref.Key)
+	hash = maphash.Comparable(c.seed, ref)
 	return hash, &c.shards[hash%cacheShards], int(hash / cacheShards % uint64(c.sets))
 }
 
@@ -102,6 +104,9 @@ func (c *cache) put(op *Operation) {
 		if old == nil {
 			way = j
 		} else if old.Ref == op.Ref {
+			if old.Version > op.Version && old.CreatedAt.Equal(op.CreatedAt) {
+				return // whoever read op was slow
+			}
 			way = j
 			break
 		}

@@ -63,6 +63,22 @@ func TestCache(t *testing.T) {
 	if got := kept(t, c); get("a") != nil || len(got) != 0 {
 		t.Errorf("after it was dropped there are %d", len(got))
 	}
+	newer, older := cached("a", 1), cached("a", 1)
+	newer.Version, older.Version = 3, 2
+	c.put(newer)
+	c.put(older)
+	if get("a") != newer {
+		t.Error("an older version has taken the place of a newer one")
+	}
+	c.drop(Ref{Key: "a"})
+	for i := range 20 {
+		op := cached("a", 1)
+		op.Tenant = fmt.Sprint(i)
+		c.put(op)
+	}
+	if got := kept(t, c); len(got) < 15 {
+		t.Errorf("of 20 tenants with one key %d are kept", len(got))
+	}
 	c.put(cached("large", 1<<20))
 	old := cached("old", 1)
 	old.DedupeUntil = time.Unix(1, 0)

@@ -91,7 +91,11 @@ type attemptContext struct {
 // newAttemptContext returns the context of a, which has d of time within ctx.
 // The caller has to end it.
 func newAttemptContext(ctx context.Context, a *Attempt, d time.Duration) *attemptContext {
-	return &attemptContext{attempting: attempting{ctx, a}, deadline: time.Now().Add(d)}
+	deadline := time.Now().Add(d)
+	if within, ok := ctx.Deadline(); ok && within.Before(deadline) {
+		deadline = within
+	}
+	return &attemptContext{attempting: attempting{ctx, a}, deadline: deadline}
 }
 
 func (c *attemptContext) Deadline() (time.Time, bool) { return c.deadline, true }
@@ -100,16 +104,12 @@ func (c *attemptContext) Done() <-chan struct{} { return c.wait().Done() }
 
 func (c *attemptContext) Err() error {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.timed != nil:
-		return c.timed.Err()
-	case c.ended:
-		return context.Canceled
-	case !time.Now().Before(c.deadline):
-		return context.DeadlineExceeded
+	goesOn := c.timed == nil && !c.ended && c.attempting.Err() == nil && time.Now().Before(c.deadline)
+	c.mu.Unlock()
+	if goesOn {
+		return nil
 	}
-	return c.attempting.Err()
+	return c.wait().Err() // which does not change any more
 }
 
 // Value also finds what contexts made from c look for to end with it.

@@ -25,7 +25,7 @@ type RunnerOptions struct {
 	// Defaults to 1 MiB.
 	ResultLimit int
 	// CacheBytes bounds the memory for replaying results without the ledger.
-	// Defaults to 8 MiB; negative: no cache.
+	// Defaults to 8 MiB; negative: no cache. Below 256 KiB nothing fits.
 	CacheBytes int
 	// Concurrency bounds the attempts and lookups that Work runs, and those of
 	// calls that do not wait, at a time. Defaults to 256.
