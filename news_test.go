@@ -406,3 +406,53 @@ func TestLedgerGoneWhileWaiting(t *testing.T) {
 		ends.Wait()
 	})
 }
+
+// unclaimable is a store that can be read, and nothing more.
+type unclaimable struct {
+	justonce.Store
+	gets atomic.Int64
+}
+
+func (s *unclaimable) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation, error) {
+	s.gets.Add(1)
+	return s.Store.Get(ctx, ref)
+}
+
+func (s *unclaimable) Claim(context.Context, justonce.Due, func(*justonce.Operation, time.Time) ([]justonce.Entry, bool)) ([]*justonce.Operation, error) {
+	return nil, errors.New("read only")
+}
+
+// What is due and cannot be claimed is looked at from time to time, no more.
+func TestDueButUnclaimable(t *testing.T) {
+	t.Parallel()
+	bubble.Test(t, func(t *testing.T) {
+		store := inmem.New(nil)
+		tools := []*justonce.Tool{charge(&provider{}, justonce.ByNothing)}
+		enqueuer, err := justonce.New(store, &justonce.RunnerOptions{Tools: tools})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := enqueuer.Prepare(t.Context(), justonce.Call{Tool: "charge", Arguments: order("1", 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		op.Due = time.Now()
+		if _, err := store.Begin(t.Context(), op, justonce.Entry{Kind: justonce.EntryArrived, At: time.Now(), State: op.State, Body: op.Arguments}); err != nil {
+			t.Fatal(err)
+		}
+		looking := &unclaimable{Store: store}
+		r, err := justonce.New(looking, &justonce.RunnerOptions{Tools: tools})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		a, err := r.Wait(ctx, op.Ref)
+		if err != nil || a.Operation.State != justonce.Pending {
+			t.Errorf("Wait: %+v, %v", a, err)
+		}
+		if n := looking.gets.Load(); n < 60 || n > 200 {
+			t.Errorf("in a minute it was looked at %d times", n)
+		}
+	})
+}

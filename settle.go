@@ -110,7 +110,7 @@ func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 		default:
 			unsure = true // it may be recorded, and nobody was told
 		}
-		r.ledgerTrouble("an outcome could not be recorded; trying again", err, op)
+		r.ledgerTrouble("an outcome could not be recorded; trying again", err, op, "outcome", rep.event.Kind, "reference", rep.event.Reference)
 		if !r.pause(min(time.Second<<min(try, 4), 10*time.Second)) {
 			return true
 		}
@@ -129,11 +129,11 @@ func (r *Runner) pause(d time.Duration) bool {
 	}
 }
 
-func (r *Runner) ledgerTrouble(what string, err error, op *Operation) {
+func (r *Runner) ledgerTrouble(what string, err error, op *Operation, more ...any) {
 	if r.observer.Ledger != nil {
 		r.observer.Ledger(err)
 	}
-	r.log.Error(what, "tool", op.Tool, "key", op.Key, "error", err)
+	r.log.Error(what, append([]any{"tool", op.Tool, "key", op.Key, "error", err}, more...)...)
 }
 
 // reload reads op anew, also where a later one has taken its key or identity.

@@ -248,8 +248,8 @@ func (r *Runner) drive(f *flight) {
 		if !v.busy && op != nil {
 			r.news.waiting.Do(func() { r.listen() }) // until Shutdown
 			wait := poll
-			if until := op.Due.Sub(r.store.Now()); !op.Due.IsZero() && until < wait {
-				wait = max(until, 0)
+			if until := op.Due.Sub(r.store.Now()); !op.Due.IsZero() && until > 0 {
+				wait = min(wait, until)
 			}
 			if timer == nil {
 				timer = time.NewTimer(wait)
