@@ -124,8 +124,7 @@ func (c *Client) Do(ctx context.Context, call justonce.Call) (*justonce.Answer, 
 	if err != nil || call.NoWait || a.Operation.Key == "" {
 		return a, err
 	}
-	a.Operation = c.follow(ctx, a.Operation)
-	return a, nil
+	return c.follow(ctx, a)
 }
 
 // recall looks for the operation of a call whose answer was not waited for. It
@@ -145,20 +144,24 @@ func (c *Client) recall(ctx context.Context, call *justonce.Call, cause error) (
 	return a, nil
 }
 
-// follow waits until op is settled for callers or ctx is done, and returns it
-// as it was last seen.
-func (c *Client) follow(ctx context.Context, op *justonce.Operation) *justonce.Operation {
-	for op.State.Open() && ctx.Err() == nil {
+// follow waits until a's operation is settled for callers or ctx is done, and
+// returns a with the operation as it was last seen. Where the ledger is gone that
+// is worth nothing.
+func (c *Client) follow(ctx context.Context, a *justonce.Answer) (*justonce.Answer, error) {
+	for a.Operation.State.Open() && ctx.Err() == nil {
 		start := time.Now()
-		a, err := c.poll(ctx, op.Key)
-		if err != nil {
-			return op // the answer that there is holds
+		seen, err := c.poll(ctx, a.Operation.Key)
+		switch {
+		case errors.Is(err, justonce.ErrLedgerGone):
+			return nil, err
+		case err != nil:
+			return a, nil // the answer that there is holds
 		}
-		if op = a.Operation; op.State.Open() && time.Since(start) < quick {
+		if a.Operation = seen.Operation; a.Operation.State.Open() && time.Since(start) < quick {
 			pause(ctx, quick) // it does not wait, for whatever reason
 		}
 	}
-	return op
+	return a, nil
 }
 
 // pause returns after d, or when ctx is done.
@@ -201,8 +204,7 @@ func (c *Client) Wait(ctx context.Context, ref justonce.Ref) (*justonce.Answer, 
 	if err != nil {
 		return nil, err
 	}
-	a.Operation = c.follow(ctx, a.Operation)
-	return a, nil
+	return c.follow(ctx, a)
 }
 
 // Get implements [justonce.Service].

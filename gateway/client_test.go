@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -129,6 +130,42 @@ func TestClient_LostThenUnreachable(t *testing.T) {
 	_, err := c.Do(t.Context(), justonce.Call{Tool: "charge", Key: "k"})
 	if !errors.Is(err, gateway.ErrNoAnswer) || errors.Is(err, justonce.ErrUnavailable) || tries != 4 {
 		t.Errorf("%v after %d tries", err, tries)
+	}
+}
+
+// That the ledger is gone is told whatever came before: neither a lost answer nor
+// one that says "running" means then that the call may be made again.
+func TestClient_LedgerGone(t *testing.T) {
+	t.Parallel()
+	gone, err := json.Marshal(gateway.Problem{Type: "https://justonce.dev/problems/ledger-gone", Title: "The ledger is gone", Status: 503})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(status int, media, body string) *http.Response {
+		return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {media}}, Body: io.NopCloser(strings.NewReader(body))}
+	}
+	for name, first := range map[string]func() (*http.Response, error){
+		"at once":          nil,
+		"after a lost one": func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
+		"after one that ran": func() (*http.Response, error) {
+			return answer(202, "application/json", `{"key":"k","tool":"charge","state":"running"}`), nil
+		},
+	} {
+		tries := 0
+		c := newClient(t, "http://127.0.0.1:1", &gateway.ClientOptions{HTTPClient: &http.Client{Transport: transport(func(*http.Request) (*http.Response, error) {
+			if tries++; tries == 1 && first != nil {
+				return first()
+			}
+			return answer(503, "application/problem+json", string(gone)), nil
+		})}})
+		want := 2
+		if first == nil {
+			want = 1
+		}
+		a, err := c.Do(t.Context(), justonce.Call{Tool: "charge", Key: "k"})
+		if !errors.Is(err, justonce.ErrLedgerGone) || errors.Is(err, gateway.ErrNoAnswer) || tries != want {
+			t.Errorf("%s: %+v, %v after %d tries, want ErrLedgerGone after %d", name, a, err, tries, want)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -193,7 +194,10 @@ func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.log.Warn("not ready", "error", err)
-		s.problem(w, problemFor(reading, justonce.ErrUnavailable))
+		if !errors.Is(err, justonce.ErrLedgerGone) {
+			err = justonce.ErrUnavailable // whatever it is
+		}
+		s.problem(w, problemFor(reading, err))
 		return
 	}
 	tell(w, http.StatusOK, jsonType, marshal(wireStatus{Status: "ready"}))

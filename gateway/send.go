@@ -62,7 +62,7 @@ func (c *Client) send(ctx context.Context, req *request) ([]byte, error) {
 				continue
 			}
 		}
-		if lost != nil && errors.Is(err, justonce.ErrUnavailable) {
+		if lost != nil && errors.Is(err, justonce.ErrUnavailable) && !errors.Is(err, justonce.ErrLedgerGone) {
 			// That nothing was sent is true of the last try only.
 			err = fmt.Errorf("%w; then: %v", lost, err)
 		}

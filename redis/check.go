@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -38,7 +39,7 @@ func (goneError) Unwrap() error { return justonce.ErrLedgerGone }
 var errReadOnly = errors.New("the ledger was opened to be read only")
 
 // errNoLedger is what Options.Existing makes of a prefix that nobody has.
-var errNoLedger = errors.New("there is no ledger under this prefix; serve creates one; or name another database or prefix, such as redis://host:6379/1?prefix=payments")
+var errNoLedger = errors.New("there is no ledger under this prefix; if there was one, somebody has emptied the database: restore it first; otherwise serve creates one; or name another database or prefix, such as redis://host:6379/1?prefix=payments")
 
 // claimPrefix reads the marker of the ledger, or makes one. It holds the format
 // and a random name, so that a ledger that was emptied is never taken for itself.
@@ -54,6 +55,9 @@ func (s *Store) claimPrefix(ctx context.Context) error {
 		}
 		fresh := markBegin + markFormat + " " + rand.Text()
 		err = s.client.Do(ctx, s.client.B().Set().Key(key).Value(fresh).Nx().Build()).Error()
+		if err == nil {
+			s.o.Logger.Info("ledger: there was none; a new one begins, in which nothing counts as done", "prefix", s.o.Prefix)
+		}
 		if err == nil || rueidis.IsRedisNil(err) {
 			mark, err = get()
 		}
@@ -177,20 +181,21 @@ func (s *Store) watch(ctx context.Context) {
 func (s *Store) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
-	err := s.checkServer(ctx)
-	if err == nil {
-		err = s.setClock(ctx)
+	// A server in the place of the ledger's may also be one that forgets.
+	err := s.setClock(ctx)
+	if !errors.Is(err, errGone) {
+		err = cmp.Or(s.checkServer(ctx), err)
 	}
 	was := s.unsafe.Load()
 	switch v := (verdict{}); {
 	case err == nil:
 		s.unsafe.Store(nil)
-		if was != nil {
+		if was != nil && !s.o.ReadOnly {
 			s.o.Logger.Info("ledger: the server is safe again; writing")
 		}
 	case errors.As(err, &v) || errors.Is(err, errGone):
 		s.unsafe.Store(&err)
-		if was == nil {
+		if was == nil || errors.Is(err, errGone) && !errors.Is(*was, errGone) {
 			s.o.Logger.Error("ledger: nothing is written any more", "error", err)
 		}
 	case ctx.Err() == nil:

@@ -80,6 +80,10 @@ func TestLedgerIsGone(t *testing.T) {
 	}
 	do(t, srv, "FLUSHALL")
 	gone()
+	do(t, srv, "CONFIG", "SET", "appendonly", "no") // as an empty server in its place has it
+	s.Look()
+	gone()
+	do(t, srv, "CONFIG", "SET", "appendonly", "yes")
 	begin(t, open(t, srv.URL(), nil), "k") // another ledger under its name
 	s.Forget()
 	wantRefused(t, s, op, "find out who")

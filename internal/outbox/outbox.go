@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -77,7 +78,7 @@ func Conflict(met *justonce.Arrival, op *justonce.Operation, recorded func() ([]
 		e.Differs = append(e.Differs, "tool")
 	} else {
 		history, err := recorded()
-		if err != nil {
+		if err != nil && !errors.Is(err, justonce.ErrNotFound) {
 			return err
 		}
 		e.Paths = differing(history, op)
