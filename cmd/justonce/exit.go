@@ -36,6 +36,7 @@ var exitCodes = []struct {
 	{justonce.ErrConflict, exitConflict},
 	{justonce.ErrNotAllowed, exitConflict},
 	{justonce.ErrInvalid, exitUsage},
+	{justonce.ErrLedgerGone, exitUnavailable},
 	{gateway.ErrNoAnswer, exitOpen}, // also where a later try found the gateway gone
 	{justonce.ErrUnavailable, exitUnavailable},
 	{context.DeadlineExceeded, exitOpen},
@@ -161,13 +162,21 @@ func (o *output) fail(err error) int {
 	}
 	help := ""
 	if c := (*justonce.ConflictError)(nil); errors.As(err, &c) && c.Operation != nil {
-		help = "it is " + c.Operation.Key + " (justonce show); for a second effect on purpose use --seq 2, or another key or identity"
+		help = "it is " + c.Operation.Key + " (justonce show); for a second effect on purpose use another key or identity"
+		if c.Operation.KeySource != justonce.KeyGiven && c.MatchedBy == justonce.MatchKey {
+			help += ", or --seq 2"
+		}
+	}
+	if errors.Is(err, gateway.ErrNoAnswer) {
+		help = "look with 'justonce ls', or make the same call again, with the same key: it has its effect once"
 	}
 	if errors.Is(err, justonce.ErrUnknownTool) {
 		help = "'justonce tools' lists them"
 	}
 	if p := (*gateway.Problem)(nil); errors.As(err, &p) && errors.Is(err, justonce.ErrUnavailable) {
-		help = p.Hint
+		if help = p.Hint; errors.Is(err, justonce.ErrLedgerGone) {
+			help = p.Advice.Text
+		}
 	}
 	if h := (*hinted)(nil); errors.As(err, &h) {
 		help = h.hint

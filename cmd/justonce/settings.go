@@ -86,7 +86,7 @@ func (c *serveCmd) startSandbox(wanted bool) error {
 	case c.Sandbox == "on" || c.Sandbox == "true" || c.Sandbox == "":
 		ln, err := listen(c.SandboxListen, "--sandbox-listen")
 		if err != nil {
-			return err
+			return hint(err, "another gateway's sandbox may be there: --sandbox http://%s shares it, --sandbox off does without", c.SandboxListen)
 		}
 		c.sandboxListener, c.sandboxURL = ln, "http://"+ln.Addr().String()
 		return nil

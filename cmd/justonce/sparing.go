@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 )
@@ -20,7 +20,8 @@ const (
 
 // A sparing handler passes a warning or an error that comes again and again, with
 // the same words and attributes, at growing intervals only, and then says how many
-// it left out: a ledger that is away is tried twice a second.
+// it left out: a ledger that is away is tried twice a second. It spares records
+// with an attribute "error" alone; the others tell of events, each of its own.
 type sparing struct {
 	slog.Handler
 	within string // groups and attributes
@@ -28,7 +29,7 @@ type sparing struct {
 }
 
 func newSparing(h slog.Handler) *sparing {
-	return &sparing{Handler: h, said: &said{warnings: map[string]*warning{}}}
+	return &sparing{Handler: h, said: &said{seed: maphash.MakeSeed(), warnings: map[uint64]*warning{}}}
 }
 
 // Handle implements [slog.Handler].
@@ -36,13 +37,19 @@ func (s *sparing) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn || r.Time.IsZero() {
 		return s.Handler.Handle(ctx, r)
 	}
-	var key strings.Builder
-	fmt.Fprintf(&key, "%s%v %s", s.within, r.Level, r.Message)
+	var key maphash.Hash
+	key.SetSeed(s.said.seed)
+	fmt.Fprintf(&key, "%s%v %q", s.within, r.Level, r.Message)
+	trouble := false
 	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&key, " %v", a)
+		trouble = trouble || a.Key == "error"
+		fmt.Fprintf(&key, " %s=%q", a.Key, a.Value)
 		return true
 	})
-	left, pass := s.said.pass(key.String(), r.Time)
+	if !trouble {
+		return s.Handler.Handle(ctx, r)
+	}
+	left, pass := s.said.pass(key.Sum64(), r.Time)
 	if !pass {
 		return nil
 	}
@@ -55,7 +62,7 @@ func (s *sparing) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs implements [slog.Handler].
 func (s *sparing) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &sparing{s.Handler.WithAttrs(attrs), fmt.Sprintf("%s%v ", s.within, attrs), s.said}
+	return &sparing{s.Handler.WithAttrs(attrs), fmt.Sprintf("%s%q ", s.within, attrs), s.said}
 }
 
 // WithGroup implements [slog.Handler].
@@ -65,8 +72,10 @@ func (s *sparing) WithGroup(name string) slog.Handler {
 
 // said is what was said of late.
 type said struct {
+	seed maphash.Seed
+
 	mu       sync.Mutex
-	warnings map[string]*warning
+	warnings map[uint64]*warning // by the hash of all that they say
 }
 
 type warning struct {
@@ -77,15 +86,19 @@ type warning struct {
 
 // pass reports whether a warning is to be passed that comes at a time, and how
 // many were left out before.
-func (s *said) pass(key string, at time.Time) (left int, pass bool) {
+func (s *said) pass(key uint64, at time.Time) (left int, pass bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.warnings[key]
 	switch {
-	case w == nil || at.Sub(w.came) >= sparingMost:
+	case w == nil:
 		s.make(at)
 		s.warnings[key] = &warning{passed: at, came: at, wait: sparingFirst}
 		return 0, true
+	case at.Sub(w.came) >= sparingMost: // it comes back
+		left = w.left
+		*w = warning{passed: at, came: at, wait: sparingFirst}
+		return left, true
 	case at.Sub(w.passed) < w.wait:
 		w.came = at
 		w.left++

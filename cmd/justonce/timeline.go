@@ -27,19 +27,19 @@ func (o *output) history(start time.Time, history []justonce.Entry) {
 			o.printf("  %s\n", o.paint(dim, d))
 		}
 		before := fmt.Sprintf("  %s  %9s  ", at.Format("15:04:05.000"), "+"+sinceText(e.At.Sub(start)))
-		what := fmt.Sprintf("%-9s", e.Kind)
+		what := fmt.Sprintf("%-9s", printable(string(e.Kind)))
 		if e.Outcome != "" && e.Kind != justonce.EntryArrived {
-			what += " " + string(e.Outcome)
+			what += " " + printable(string(e.Outcome))
 		}
-		fence, by := "", ""
+		state, fence, by := printable(string(e.State)), "", ""
 		if e.Fence > 0 && e.Kind != justonce.EntryDecision {
 			fence = fmt.Sprintf(" fence %d", e.Fence)
 		}
 		if e.Actor != "" {
 			by = "  by " + printable(e.Actor)
 		}
-		o.printf("%s%s%s → %s%s", o.paint(dim, before), what, o.paint(dim, fence), o.paint(stateColour(e.State), string(e.State)), by)
-		used := utf8.RuneCountInString(before + what + fence + " → " + string(e.State) + by)
+		o.printf("%s%s%s → %s%s", o.paint(dim, before), what, o.paint(dim, fence), o.paint(stateColour(e.State), state), by)
+		used := utf8.RuneCountInString(before + what + fence + " → " + state + by)
 		o.detail(entryDetail(e), lineWidth-used)
 	}
 }
