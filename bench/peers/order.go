@@ -77,11 +77,16 @@ func parse(args []string, help io.Writer) (*order, error) {
 	} else if err != nil {
 		return nil, usageError(err.Error())
 	}
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name == "only" && o.only == "" {
+			o.only = "," // no name: refused below
+		}
+	})
 	if o.Rounds < 1 || o.Duplicates < 1 || o.Time <= 0 || flags.NArg() > 0 {
 		return nil, usageError("nothing to measure; see -help")
 	}
 	for n := range strings.SplitSeq(*callers, ",") {
-		c, err := strconv.Atoi(n)
+		c, err := strconv.Atoi(strings.TrimSpace(n))
 		if err != nil || c < 1 {
 			return nil, usageError(fmt.Sprintf("-callers: %q is no number of callers", n))
 		}
@@ -98,7 +103,9 @@ func (o *order) choose() error {
 		return nil
 	}
 	prefixes := strings.Split(o.only, ",")
-	for _, p := range prefixes {
+	for i, p := range prefixes {
+		p = strings.TrimSpace(p)
+		prefixes[i] = p
 		if p == "" || !slices.ContainsFunc(all, named(p)) {
 			var names []string
 			for _, c := range all {
