@@ -57,7 +57,7 @@ func openFloor(tb testing.TB) *floor {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	f.writes.start(2, 32, f.write)
+	f.writes.start(2, 64, f.write)
 	f.reads.start(2, 16, f.read)
 	tb.Cleanup(func() {
 		f.writes.close()

@@ -186,7 +186,7 @@ func open(ctx context.Context, pool *pgxpool.Pool, o Options, owned bool) (*Stor
 func (s *Store) start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
-	s.writers = queue{together: 32, limit: s.o.MaxBatch, bytes: 8 << 20}
+	s.writers = queue{together: 64, limit: s.o.MaxBatch, bytes: 8 << 20}
 	s.writers.start(s.o.Writers, s.newWriter)
 	s.readers = queue{together: 16, limit: s.o.MaxBatch, bytes: 8 << 20}
 	s.readers.start(2, s.newReader)

@@ -53,7 +53,7 @@ func openFloor(write writeFunc) func(context.Context, *place) (caller, error) {
 		}
 		f := &floor{place: p, pool: pool}
 		f.write = func(ctx context.Context, begun, ended []*floorCall) error { return write(f, ctx, begun, ended) }
-		f.writes.start(2, 32, f.commit)
+		f.writes.start(2, 64, f.commit)
 		f.reads.start(2, 16, f.read)
 		return f, nil
 	}
