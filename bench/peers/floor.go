@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -52,6 +53,7 @@ func openFloor(write writeFunc) func(context.Context, *place) (caller, error) {
 			return nil, err
 		}
 		f := &floor{place: p, pool: pool}
+		f.owner.Store(rand.Int64() / 2) // other processes number theirs from elsewhere
 		f.write = func(ctx context.Context, begun, ended []*floorCall) error { return write(f, ctx, begun, ended) }
 		f.writes.start(2, 64, f.commit)
 		f.reads.start(2, 16, f.read)

@@ -177,7 +177,7 @@ func TestReportIsOfWhoPlayed(t *testing.T) {
 func TestContestantsAreChosen(t *testing.T) {
 	for only, want := range map[string]string{
 		"temporal,redis":  "redis-setnx temporal",
-		"floor,restate-2": "floor-unnest floor-pipeline restate-2",
+		"floor,restate-2": "floor-unnest floor-unnest-2 floor-pipeline restate-2",
 	} {
 		o, err := parse([]string{"-only", only}, io.Discard)
 		if err != nil {

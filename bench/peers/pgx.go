@@ -10,11 +10,12 @@ import (
 
 var pgxContestants = []contestant{
 	{name: "floor-unnest", setup: "bare pgx: two writers batch INSERT … SELECT unnest and an upsert, a commit for each batch; two readers batch key = ANY; told beforehand what is a replay", servers: []string{"postgres"}, open: openFloor(unnest)},
+	{name: "floor-unnest-2", setup: "two processes on one database, each with half of the callers", servers: []string{"postgres"}, processes: 2, open: openFloor(unnest)},
 	{name: "floor-pipeline", setup: "the same, a prepared INSERT or UPDATE for each call, pipelined, a commit for each batch", servers: []string{"postgres"}, open: openFloor(pipeline)},
 	{name: "pgx-naive", setup: "bare pgx, pool of 16: INSERT … ON CONFLICT DO NOTHING, UPDATE, each its own transaction; a duplicate polls every 5 ms", servers: []string{"postgres"}, open: openNaive},
 }
 
-const pgxTable = `CREATE TABLE call (key text PRIMARY KEY, owner bigint NOT NULL, tool text NOT NULL, state smallint NOT NULL,
+const pgxTable = `CREATE TABLE IF NOT EXISTS call (key text PRIMARY KEY, owner bigint NOT NULL, tool text NOT NULL, state smallint NOT NULL,
 	created bigint NOT NULL, updated bigint NOT NULL, arguments bytea, result bytea, outcome bytea) WITH (fillfactor = 60)`
 
 // outcome is what a ledger notes of an attempt.
