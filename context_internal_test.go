@@ -15,7 +15,7 @@ func TestAttemptContext(t *testing.T) {
 	type key struct{}
 	valued := context.WithValue(context.Background(), key{}, "a value")
 	a := &Attempt{Ref: Ref{Key: "k"}, RunID: "run"}
-	cases := map[string]struct {
+	cases := map[string]struct { // in bubbles, where sleeping takes no time
 		after func(*attemptContext)
 		err   error
 	}{

@@ -147,30 +147,7 @@ type setup struct {
 // set makes a proxy ready for sessions.
 func set(t testing.TB, up *upstream, o mcpproxy.Options, tools func(late *lateCaller) []*justonce.Tool) *setup {
 	t.Helper()
-	up.ran = map[string]int{}
-	s := &setup{store: inmem.New(nil), up: up}
-	var late lateCaller
-	if tools != nil {
-		s.tools = tools(&late)
-	}
-	var err error
-	s.runner, err = justonce.New(s.store, &justonce.RunnerOptions{Tools: s.tools, Poll: 5 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Name = "u"
-	if s.server, err = mcpproxy.New(s.runner, &o); err != nil {
-		t.Fatal(err)
-	}
-	late.c = s.server
-	ctx, cancel := context.WithCancel(context.Background())
-	var done sync.WaitGroup
-	done.Go(func() { s.runner.Work(ctx) })
-	t.Cleanup(func() {
-		cancel()
-		done.Wait()
-	})
-	return s
+	return setOn(t, inmem.New(nil), up, o, tools)
 }
 
 // lateCaller is a Caller that is known after the connectors that use it.

@@ -3,6 +3,7 @@ package mcpproxy_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	justonce "github.com/justonce-dev/justonce"
+	"github.com/justonce-dev/justonce/inmem"
 	"github.com/justonce-dev/justonce/internal/jsonrpc"
 	"github.com/justonce-dev/justonce/mcpproxy"
 )
@@ -217,4 +219,26 @@ func (p *process) Done() <-chan struct{} { return p.ended }
 func (p *process) Close() {
 	p.peer.Close()
 	<-p.ended
+}
+
+// What an agent is told when the ledger cannot record, and when it is gone.
+func TestRefusedByTheLedger(t *testing.T) {
+	t.Parallel()
+	for fault, want := range map[error]string{
+		errors.New("the disk is full"): "Call again in a while",
+		justonce.ErrLedgerGone:         "Do not call again, here or elsewhere, before a person has restored it",
+	} {
+		store := inmem.New(&inmem.Options{Fault: func(method string) error {
+			if method == "Begin" {
+				return fault
+			}
+			return nil
+		}})
+		up := &upstream{}
+		c := setOn(t, store, up, mcpproxy.Options{}, nil).open(t)
+		if m := c.call("send", `{}`); !isError(m) || !strings.Contains(words(m), want) || up.count("send") != 0 {
+			t.Errorf("%v: %s", fault, m.Raw)
+		}
+		c.wait()
+	}
 }
