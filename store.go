@@ -45,7 +45,8 @@ type Store interface {
 	// by itself.) The body of an entry with
 	// IsResult becomes the operation's Result; without one, or with an empty one,
 	// the recorded Result stays, whatever op.Result is. Key, tenant, arguments, fingerprint,
-	// identity and creation time never change.
+	// identity and creation time never change. Tool, scope and run must be those
+	// of Begin: whether another one is recorded is not said.
 	//
 	// If op.Exclusive and another operation of the tenant and tool already
 	// holds op.Reference, ErrReferenceTaken, and nothing changes.

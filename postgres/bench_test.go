@@ -168,8 +168,10 @@ func BenchmarkFirstCall(b *testing.B) {
 			b.ReportMetric(float64(2*b.N)/float64(s.Commits()), "writes/commit")
 		})
 		b.Run(fmt.Sprintf("runner/c=%d", c), func(b *testing.B) {
-			r := benchRunner(b, 0)
+			s := openBench(b)
+			r := benchRunnerOn(b, s, 0)
 			closedLoop(b, c, func(_ int, n int64) { runnerCall(context.Background(), b, r, n, false) })
+			b.ReportMetric(float64(2*b.N)/float64(s.Commits()), "writes/commit")
 		})
 		b.Run(fmt.Sprintf("impatient/c=%d", c), func(b *testing.B) {
 			r := benchRunner(b, 0)
@@ -236,7 +238,11 @@ func fill(n int64, f func(n int64)) {
 
 // benchRunner is a Runner with a tool whose effect is empty.
 func benchRunner(b *testing.B, cache int) *justonce.Runner {
-	r, err := justonce.New(openBench(b), &justonce.RunnerOptions{CacheBytes: cache, Tools: []*justonce.Tool{{Name: "charge",
+	return benchRunnerOn(b, openBench(b), cache)
+}
+
+func benchRunnerOn(b *testing.B, s *postgres.Store, cache int) *justonce.Runner {
+	r, err := justonce.New(s, &justonce.RunnerOptions{CacheBytes: cache, Tools: []*justonce.Tool{{Name: "charge",
 		Connector: justonce.Func(func(context.Context, json.RawMessage) (any, error) { return benchResult, nil })}}})
 	if err != nil {
 		b.Fatal(err)

@@ -187,6 +187,7 @@ func (c *claim) take(ctx context.Context, conn *conn, k *candidate) error {
 	}
 	// What never changes, whatever advance did.
 	op.Ref, op.Fingerprint, op.Identity = was.Ref, was.Fingerprint, was.Identity
+	op.Tool, op.Scope, op.RunID = was.Tool, was.Scope, was.RunID
 	op.CreatedAt, op.Arguments, op.Result, op.Version = was.CreatedAt, was.Arguments, was.Result, was.Version+1
 	r := &row{}
 	if err := r.encode(op, op.Version, entries); err != nil {

@@ -108,6 +108,12 @@ func (a *array) param() []byte {
 	return a.b
 }
 
+// first returns the first value, which is not NULL.
+func (a *array) first() []byte {
+	n := binary.BigEndian.Uint32(a.b[arrayHeader:])
+	return a.b[arrayHeader+4:][:n:n]
+}
+
 func int64Param(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
 func boolParam(v bool) []byte {
