@@ -31,16 +31,19 @@ func (b *budget) add(now time.Time, n float64) {
 }
 
 // sent counts a send.
-func (b *budget) sent(now time.Time, k OutcomeKind) {
+func (b *budget) sent(now func() time.Time, k OutcomeKind) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch k {
 	case OutcomeUnknown, OutcomeNotExecuted:
-		b.add(now, -1)
+		b.add(now(), -1)
 	case OutcomeWithdrawn: // says nothing of the provider
-		b.add(now, 0)
 	default:
-		b.add(now, 1)
+		if b.tokens == budgetMax {
+			b.at = time.Time{} // what is full is not refilled
+			return
+		}
+		b.add(now(), 1)
 	}
 }
 

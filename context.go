@@ -80,7 +80,8 @@ func (c *attempting) Value(key any) any {
 // that does not look at its context need not pay for one.
 type attemptContext struct {
 	attempting
-	deadline time.Time
+	described Attempt
+	deadline  time.Time
 
 	mu     sync.Mutex
 	ended  bool
@@ -88,14 +89,17 @@ type attemptContext struct {
 	cancel context.CancelFunc
 }
 
-// newAttemptContext returns the context of a, which has d of time within ctx.
-// The caller has to end it.
-func newAttemptContext(ctx context.Context, a *Attempt, d time.Duration) *attemptContext {
+// newAttemptContext returns the context of an attempt at op, which has d of time
+// within ctx. The caller has to end it.
+func newAttemptContext(ctx context.Context, op *Operation, d time.Duration) *attemptContext {
 	deadline := time.Now().Add(d)
 	if within, ok := ctx.Deadline(); ok && within.Before(deadline) {
 		deadline = within
 	}
-	return &attemptContext{attempting: attempting{ctx, a}, deadline: deadline}
+	c := &attemptContext{deadline: deadline}
+	c.described.describe(op)
+	c.attempting = attempting{ctx, &c.described}
+	return c
 }
 
 func (c *attemptContext) Deadline() (time.Time, bool) { return c.deadline, true }

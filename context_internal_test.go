@@ -14,7 +14,7 @@ import (
 func TestAttemptContext(t *testing.T) {
 	type key struct{}
 	valued := context.WithValue(context.Background(), key{}, "a value")
-	a := &Attempt{Ref: Ref{Key: "k"}, RunID: "run"}
+	op := &Operation{Ref: Ref{Key: "k"}, RunID: "run"}
 	cases := map[string]struct { // in bubbles, where sleeping takes no time
 		after func(*attemptContext)
 		err   error
@@ -40,7 +40,7 @@ func TestAttemptContext(t *testing.T) {
 				bubble.Test(t, func(t *testing.T) {
 					outer, leave := context.WithCancel(valued)
 					defer leave()
-					c := newAttemptContext(outer, a, time.Minute)
+					c := newAttemptContext(outer, op, time.Minute)
 					defer c.end()
 					ctx := made(c)
 					x.after(c)
@@ -57,7 +57,7 @@ func TestAttemptContext(t *testing.T) {
 							t.Error("it is not done")
 						}
 					}
-					if ctx.Value(key{}) != "a value" || CurrentAttempt(ctx) != a || InheritedRun(ctx) != "run" || InheritedKey(ctx) != "" {
+					if ctx.Value(key{}) != "a value" || CurrentAttempt(ctx) != &c.described || InheritedRun(ctx) != "run" || InheritedKey(ctx) != "" {
 						t.Error("its values are others")
 					}
 				})
@@ -65,12 +65,12 @@ func TestAttemptContext(t *testing.T) {
 		}
 	}
 	outer, leave := context.WithCancelCause(valued)
-	c := newAttemptContext(outer, a, time.Minute)
+	c := newAttemptContext(outer, op, time.Minute)
 	defer c.end()
 	done := c.Done()
 	leave(errors.New("the process gives up"))
 	<-done
-	if c.Err() == nil || newAttemptContext(outer, a, time.Minute).Err() == nil {
+	if c.Err() == nil || newAttemptContext(outer, op, time.Minute).Err() == nil {
 		t.Error("it outlasts what it is within")
 	}
 }

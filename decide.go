@@ -126,12 +126,10 @@ func (r *Runner) decided(op *Operation, d *Decision) (*Operation, Entry, error) 
 	}
 	rep := report{event: Event{Kind: verdictEvents[d.Verdict], Reference: d.Reference}}
 	r.carry(&rep, d.Result)
-	status, _, err := r.transition(op.Status, rep.event, t.Policy, now)
-	if err != nil {
+	next := shallow(op)
+	if _, err := r.transit(&next.Status, &rep.event, t, now); err != nil {
 		return nil, Entry{}, err
 	}
-	next := shallow(op)
-	next.Status = status
 	next.UpdatedAt = now
 	next.Failure, next.Note = nil, rep.note
 	if purged && rep.note == "" {

@@ -51,8 +51,8 @@ func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
 	if len(c.Arguments) == 0 {
 		c.Arguments = emptyArguments
 	}
-	in, err := t.identify(ctx, c)
-	if err != nil {
+	in := new(Intent) // on the stack
+	if err := t.name(ctx, c, in); err != nil {
 		return nil, err
 	}
 	if !t.recorded() {
@@ -113,8 +113,8 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 		default: // Work takes it up
 		}
 	}
-	op, arrived := r.newOperation(t, c, in, !c.NoWait || slot)
-	arrival, err := r.store.Begin(r.writeContext(), op, arrived)
+	op := r.newOperation(t, c, in, !c.NoWait || slot)
+	arrival, err := r.store.Begin(r.writeContext(), op, r.arrived(op))
 	if err != nil || !arrival.Fresh {
 		if slot {
 			<-r.slots
@@ -246,22 +246,25 @@ func (r *Runner) conflict(ctx context.Context, t *registered, c *Call, in *Inten
 }
 
 // newOperation returns the row of a new call; leased to this process if run.
-func (r *Runner) newOperation(t *registered, c *Call, in *Intent, run bool) (*Operation, Entry) {
+func (r *Runner) newOperation(t *registered, c *Call, in *Intent, run bool) *Operation {
 	now := r.store.Now()
-	op := &Operation{
-		Ref: in.Ref, KeySource: in.KeySource, Scope: in.Scope, RunID: in.RunID,
-		Tool: t.Name, IntentSeq: in.IntentSeq,
-		Identity: in.Identity, Fingerprint: in.Fingerprint, Algorithm: Algorithm,
-		Arguments:   slices.Clone(c.Arguments),
-		TraceParent: c.TraceParent,
-		CreatedAt:   now, UpdatedAt: now,
-		Status: Status{State: Pending, Due: now},
-	}
+	op := new(Operation)
+	op.Ref, op.KeySource = in.Ref, in.KeySource
+	op.Scope, op.RunID, op.Tool, op.IntentSeq = in.Scope, in.RunID, t.Name, in.IntentSeq
+	op.Identity, op.Fingerprint, op.Algorithm = in.Identity, in.Fingerprint, Algorithm
+	op.Arguments, op.TraceParent = slices.Clone(c.Arguments), c.TraceParent
+	op.CreatedAt, op.UpdatedAt = now, now
+	op.State, op.Due = Pending, now
 	op.WireKey = t.wireKey(op)
 	if run {
-		op.Status, _, _ = r.transition(op.Status, Event{Kind: EventClaimed}, t.Policy, now)
+		r.transit(&op.Status, &Event{Kind: EventClaimed}, t, now)
 	}
-	return op, Entry{Kind: EntryArrived, At: now, State: op.State, Fence: op.Fence, Actor: r.o.Worker, Body: op.Arguments}
+	return op
+}
+
+// arrived is the first entry of op.
+func (r *Runner) arrived(op *Operation) Entry {
+	return Entry{Kind: EntryArrived, At: op.CreatedAt, State: op.State, Fence: op.Fence, Actor: r.o.Worker, Body: op.Arguments}
 }
 
 // pass runs a tool whose repetition is harmless.

@@ -44,43 +44,48 @@ func (r *Runner) perform(ctx context.Context, t *registered, op *Operation, step
 	}
 }
 
-func (r *Runner) attempt(op *Operation) *Attempt {
-	return &Attempt{
-		Ref: op.Ref, Tool: op.Tool, Scope: op.Scope, RunID: op.RunID,
-		Arguments: op.Arguments, WireKey: op.WireKey, Number: op.Attempts,
-		ID:        op.WireKey + "/" + strconv.FormatInt(op.Fence, 10),
-		FirstSent: op.FirstSent, UnknownAt: op.UnknownAt,
-		Reference: op.Reference, TraceParent: op.TraceParent,
-	}
+// describe fills a from op.
+func (a *Attempt) describe(op *Operation) {
+	a.Ref, a.Tool, a.Scope, a.RunID = op.Ref, op.Tool, op.Scope, op.RunID
+	a.Arguments, a.WireKey, a.Number = op.Arguments, op.WireKey, op.Attempts
+	a.ID = op.WireKey + "/" + strconv.FormatInt(op.Fence, 10)
+	a.FirstSent, a.UnknownAt = op.FirstSent, op.UnknownAt
+	a.Reference, a.TraceParent = op.Reference, op.TraceParent
 }
 
 func (r *Runner) performSend(ctx context.Context, t *registered, op *Operation) {
-	a := r.attempt(op)
 	now := r.store.Now()
 	// A process that was frozen must not send under a lease that ran out.
 	left := op.LeaseUntil.Sub(now)
 	if left <= 0 {
-		r.settle(t, op, report{event: Event{Kind: EventReleased, Fence: op.Fence},
-			entry: Entry{Kind: EntryReleased, Note: "the lease ran out before anything was sent"}})
+		r.giveBack(t, op, "the lease ran out before anything was sent")
 		return
 	}
 	if t.Policy.renews() { // counted from the claim
 		left += t.Policy.Timeout - t.Policy.Lease
 	}
-	during := newAttemptContext(ctx, a, min(t.Policy.Timeout, left))
+	during := newAttemptContext(ctx, op, min(t.Policy.Timeout, left))
+	a := during.attempt
 	fence, renewal := op.Fence, r.renew(during, t, op)
 	start := r.observed()
 	out := r.send(during, t, a)
 	during.end()
 	op = renewal.end(op)
-	t.budget.sent(r.store.Now(), out.Kind)
+	t.budget.sent(r.store.Now, out.Kind)
 	if out.Kind != OutcomeSucceeded && out.Kind != OutcomeAccepted {
 		r.log.Info("a send did not succeed", "tool", t.Name, "key", op.Key, "outcome", out.Kind, "failure", out.Failure, "attempt", a.Number)
 	}
 	if r.observer.Attempt != nil {
 		r.observer.Attempt(t.Name, out.Kind, time.Since(start))
 	}
-	r.settle(t, op, r.reportOf(&out, fence, now))
+	var rep report
+	r.report(&rep, &out, fence, now)
+	r.settle(t, op, &rep)
+}
+
+// giveBack releases what was claimed and not sent.
+func (r *Runner) giveBack(t *registered, op *Operation, why string) {
+	r.settle(t, op, &report{event: Event{Kind: EventReleased, Fence: op.Fence}, entry: Entry{Kind: EntryReleased, Note: why}})
 }
 
 // send calls the connector; a panic leaves the outcome unknown.
@@ -95,29 +100,29 @@ func (r *Runner) send(ctx context.Context, t *registered, a *Attempt) (out Outco
 }
 
 func (r *Runner) performLookup(ctx context.Context, t *registered, op *Operation) {
-	a := r.attempt(op)
 	asked := r.store.Now()
-	during := newAttemptContext(ctx, a, t.Policy.Timeout)
+	during := newAttemptContext(ctx, op, t.Policy.Timeout)
+	a := during.attempt
 	defer during.end()
 	fence, renewal := op.Fence, r.renew(during, t, op)
 	start := time.Now()
 	f := r.lookup(during, t, a)
 	op = renewal.end(op)
 	for range 3 {
-		rep := report{
+		rep := &report{
 			event: Event{Fence: fence, RetryAfter: f.RetryAfter, Reference: f.Reference, Asked: asked},
 			entry: Entry{Kind: EntryLookup, Started: asked, Evidence: f.Evidence}, failure: f.Failure,
 		}
 		switch f.Kind {
 		case FindingFound:
-			r.choose(during, t, op, f.Matches, &rep)
+			r.choose(during, t, op, f.Matches, rep)
 		case FindingAbsent:
 			rep.event.Kind = EventAbsent
 		case FindingFailed:
 			rep.event.Kind = EventFoundFailed
 		case FindingProgress:
 			rep.event.Kind = EventProgress
-			r.carry(&rep, f.Result)
+			r.carry(rep, f.Result)
 		default:
 			rep.event.Kind = EventLookupFailed
 		}

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -42,14 +43,33 @@ type Intent struct {
 	IdentityValues [][]byte
 }
 
-// identify works out which operation a call of t means. It is what
-// [Runner.Do] does on arrival, for tools that explain a key. The error is an
+// identify works out which operation a call of t means. The error is an
 // *[InvalidError].
 func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {
-	in := &Intent{
-		Ref:   Ref{Tenant: c.Tenant, Key: c.Key},
-		Scope: c.Scope, RunID: c.RunID, IntentSeq: c.IntentSeq,
+	in := new(Intent)
+	if err := t.identifyIn(ctx, c, in); err != nil {
+		return nil, err
 	}
+	return in, nil
+}
+
+// name is identify without what in is made of: Canonical and IdentityValues.
+func (t *Tool) name(ctx context.Context, c *Call, in *Intent) error {
+	room := buffers.Get().(*[]byte)
+	in.Canonical = *room
+	err := t.identifyIn(ctx, c, in)
+	if cap(in.Canonical) <= mostKept {
+		*room = in.Canonical
+	}
+	buffers.Put(room)
+	in.Canonical, in.IdentityValues = nil, nil
+	return err
+}
+
+// identifyIn is identify for an in whose Canonical may have room.
+func (t *Tool) identifyIn(ctx context.Context, c *Call, in *Intent) error {
+	in.Tenant, in.Key = c.Tenant, c.Key
+	in.Scope, in.RunID, in.IntentSeq = c.Scope, c.RunID, c.IntentSeq
 	if in.Tenant == "" {
 		in.Tenant = DefaultTenant
 	}
@@ -60,49 +80,49 @@ func (t *Tool) identify(ctx context.Context, c *Call) (*Intent, error) {
 		in.IntentSeq = 1
 	}
 	if err := in.check(); err != nil {
-		return nil, err
+		return err
 	}
 	args := c.Arguments
 	if len(args) == 0 {
 		args = emptyArguments
 	}
 	var err error
-	if in.Canonical, err = canon.Append(make([]byte, 0, len(args)), args, t.canon); err != nil {
-		return nil, argumentsError(err)
+	if in.Canonical, err = canon.Append(slices.Grow(in.Canonical[:0], len(args)), args, t.canon); err != nil {
+		return argumentsError(err)
 	}
 	if in.Canonical[0] != '{' {
-		return nil, &InvalidError{Field: "arguments", Detail: "they must be a JSON object"}
+		return &InvalidError{Field: "arguments", Detail: "they must be a JSON object"}
 	}
 	seq := strconv.Itoa(in.IntentSeq)
-	in.Fingerprint = digest("fingerprint", in.Canonical, t.Name, in.Scope)
+	in.Fingerprint = digest(fullDigest, "fingerprint", in.Canonical, t.Name, in.Scope)
 	if len(t.identity) > 0 {
 		parts := []string{in.Tenant, in.Scope, t.Name, seq}
 		for i, p := range t.identity {
 			v, ok := canon.Find(in.Canonical, p)
 			if !ok || string(v) == "null" {
-				return nil, &InvalidError{Field: t.Identity[i], Schema: true,
+				return &InvalidError{Field: t.Identity[i], Schema: true,
 					Detail: fmt.Sprintf("the call needs it: it is what identifies the intent of %s", t.Name)}
 			}
 			in.IdentityValues = append(in.IdentityValues, v)
 			parts = append(parts, string(v))
 		}
-		in.Identity = digest("identity", nil, parts...)
+		in.Identity = digest(fullDigest, "identity", nil, parts...)
 	}
 	switch inherited := InheritedKey(ctx); {
 	case in.Key != "":
 		in.KeySource = KeyGiven
-		return in, CheckKey(in.Key)
+		return CheckKey(in.Key)
 	case inherited != "":
 		in.Key, in.KeySource = inherited, KeyInherited
-		return in, CheckKey(in.Key)
+		return CheckKey(in.Key)
 	case in.Identity != "":
 		in.KeySource = KeyIdentity
 		in.Key = derivedPrefix + in.Identity[:40]
 	default:
 		in.KeySource = KeyContent
-		in.Key = derivedPrefix + digest("content", in.Canonical, in.Tenant, in.Scope, in.RunID, t.Name, seq)[:40]
+		in.Key = derivedPrefix + digest(40, "content", in.Canonical, in.Tenant, in.Scope, in.RunID, t.Name, seq)
 	}
-	return in, nil
+	return nil
 }
 
 var emptyArguments = json.RawMessage("{}")
@@ -164,10 +184,10 @@ func (t *Tool) wireKey(op *Operation) string {
 		key = op.archived().Key
 	}
 	if t.WireKey != WireKeyRaw {
-		return digest("wire", nil, op.Tenant, key, series)[:32]
+		return digest(32, "wire", nil, op.Tenant, key, series)
 	}
 	if op.KeySource.derived() { // no longer than the operation's key
-		key = derivedPrefix + digest("raw", nil, op.Tenant, key)[:40]
+		key = derivedPrefix + digest(40, "raw", nil, op.Tenant, key)
 	}
 	if op.Series > 0 {
 		key += "~" + series
@@ -175,11 +195,18 @@ func (t *Tool) wireKey(op *Operation) string {
 	return key
 }
 
+// mostKept is the size of a buffer that is worth keeping.
+const mostKept = 64 << 10
+
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// digest returns the hex SHA-256 of a versioned, domain-separated tuple whose
-// parts are length-prefixed, so that no two tuples share an encoding.
-func digest(domain string, last []byte, parts ...string) string {
+// fullDigest is the number of digits that a SHA-256 has.
+const fullDigest = 2 * sha256.Size
+
+// digest returns the first digits of the hex SHA-256 of a versioned,
+// domain-separated tuple whose parts are length-prefixed, so that no two tuples
+// share an encoding.
+func digest(digits int, domain string, last []byte, parts ...string) string {
 	buf := buffers.Get().(*[]byte)
 	b := append((*buf)[:0], "justonce/"+Algorithm+"/"...)
 	b = append(b, domain...)
@@ -192,15 +219,15 @@ func digest(domain string, last []byte, parts ...string) string {
 		b = append(b, last...)
 	}
 	sum := sha256.Sum256(b)
-	if cap(b) <= 64<<10 {
+	if cap(b) <= mostKept {
 		*buf = b
 	}
 	buffers.Put(buf)
-	return hexString(&sum)
+	return hexString(&sum, digits)
 }
 
-func hexString(sum *[sha256.Size]byte) string {
-	var text [2 * sha256.Size]byte
+func hexString(sum *[sha256.Size]byte, digits int) string {
+	var text [fullDigest]byte
 	hex.Encode(text[:], sum[:])
-	return string(text[:])
+	return string(text[:digits])
 }

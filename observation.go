@@ -102,8 +102,8 @@ func (r *Runner) observe(ctx context.Context, t *registered, c *Call) (*Observat
 	defer cancel()
 	in.Tenant = ObservedTenant(in.Tenant)
 	t = unsent(t)
-	op, arrived := r.newOperation(t, c, in, true)
-	arrival, err := r.store.Begin(ctx, op, arrived)
+	op := r.newOperation(t, c, in, true)
+	arrival, err := r.store.Begin(ctx, op, r.arrived(op))
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -174,12 +174,14 @@ func (o *Observation) Settle(ctx context.Context, out Outcome) error {
 	case OutcomeAccepted: // and nobody here will ask how it ended
 		out.Kind = OutcomeSucceeded
 	}
-	rep := r.reportOf(&out, op.Fence, o.started)
+	var rep report
+	r.report(&rep, &out, op.Fence, o.started)
 	rep.event.Jitter = r.o.Rand()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTime)
 	defer cancel()
+	var entry Entry
 	for {
-		next, entry := r.apply(t, op, rep)
+		next := r.apply(t, op, &rep, &entry)
 		err := r.store.Update(ctx, next, entry)
 		switch {
 		case err == nil:

@@ -31,7 +31,7 @@ func (r *Runner) Prepare(ctx context.Context, c Call) (*Operation, error) {
 	if err := t.validate(&c); err != nil {
 		return nil, err
 	}
-	op, _ := r.newOperation(t, &c, in, false)
+	op := r.newOperation(t, &c, in, false)
 	if op.KeySource.derived() {
 		op.DedupeUntil = op.CreatedAt.Add(t.DedupeFor)
 	}

@@ -79,12 +79,12 @@ func (r *Runner) renewOnce(ctx context.Context, t *registered, n *renewal) (held
 	defer cancel()
 	for {
 		now := r.store.Now()
-		status, _, err := r.transition(n.op.Status, Event{Kind: EventRenewed, Fence: n.fence}, t.Policy, now)
-		if err != nil || status == n.op.Status && n.op.late(n.fence) {
+		next := shallow(n.op)
+		_, err := r.transit(&next.Status, &Event{Kind: EventRenewed, Fence: n.fence}, t, now)
+		if err != nil || next.Status == n.op.Status && n.op.late(n.fence) {
 			return false, nil
 		}
-		next := shallow(n.op)
-		next.Status, next.UpdatedAt = status, now
+		next.UpdatedAt = now
 		err = r.store.Update(ctx, next)
 		if err == nil {
 			n.op = next

@@ -67,8 +67,8 @@ type Runner struct {
 	awake   awakening
 	started time.Time
 
-	// transition is Transition, but for tests that plant a bug.
-	transition func(Status, Event, Policy, time.Time) (Status, Step, error)
+	// planted takes the place of Transition in tests that plant a bug.
+	planted func(Status, Event, Policy, time.Time) (Status, Step, error)
 
 	mu       sync.Mutex
 	closed   bool
@@ -88,7 +88,7 @@ type registered struct {
 // New returns a Runner on store, which stays the caller's to close, after
 // [Runner.Shutdown]. The error tells which tool is misdeclared.
 func New(store Store, o *RunnerOptions) (*Runner, error) {
-	r := &Runner{store: store, transition: Transition, started: time.Now(), wake: make(chan struct{}, 1), closing: make(chan struct{})}
+	r := &Runner{store: store, started: time.Now(), wake: make(chan struct{}, 1), closing: make(chan struct{})}
 	r.news.notifier, _ = store.(Notifier)
 	r.news.due = make(chan struct{}, 1)
 	if o != nil {
@@ -179,6 +179,22 @@ func unknownTool(name string) error {
 }
 
 var errShutdown = fmt.Errorf("%w: shutting down", ErrUnavailable)
+
+// transit moves s on by the table. After an error it is as it was.
+func (r *Runner) transit(s *Status, e *Event, t *registered, now time.Time) (Step, error) {
+	if r.planted != nil {
+		return r.transitPlanted(s, e, t, now)
+	}
+	return transit(s, e, &t.Policy, now)
+}
+
+// transitPlanted is apart so that its copies do not take room on every stack.
+//
+//go:noinline
+func (r *Runner) transitPlanted(s *Status, e *Event, t *registered, now time.Time) (step Step, err error) {
+	*s, step, err = r.planted(*s, *e, t.Policy, now)
+	return step, err
+}
 
 // enter begins work that Shutdown waits for.
 func (r *Runner) enter() error {

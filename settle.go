@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -20,19 +21,17 @@ type report struct {
 	note    string
 }
 
-// reportOf returns what is to be recorded of a send that began at started.
-func (r *Runner) reportOf(out *Outcome, fence int64, started time.Time) report {
-	rep := report{
-		event: Event{Kind: out.Kind.Event(), Fence: fence, Reference: out.Reference,
-			RetryAfter: out.RetryAfter, Conclusive: out.Conclusive},
-		entry:   Entry{Kind: EntryAttempt, Started: started, Reference: out.Reference, Evidence: out.Evidence},
-		failure: out.Failure, note: out.Note,
-	}
+// report fills rep with what is to be recorded of a send that began at started.
+func (r *Runner) report(rep *report, out *Outcome, fence int64, started time.Time) {
+	rep.event.Kind, rep.event.Fence, rep.event.Reference = out.Kind.Event(), fence, out.Reference
+	rep.event.RetryAfter, rep.event.Conclusive = out.RetryAfter, out.Conclusive
+	rep.entry.Kind, rep.entry.Started = EntryAttempt, started
+	rep.entry.Reference, rep.entry.Evidence = out.Reference, out.Evidence
+	rep.failure, rep.note = out.Failure, out.Note
 	switch out.Kind {
 	case OutcomeSucceeded, OutcomeAccepted, OutcomeRejected:
-		r.carry(&rep, out.Result)
+		r.carry(rep, out.Result)
 	}
-	return rep
 }
 
 // carry adds a result to the report, or its digest if it is too large.
@@ -42,7 +41,7 @@ func (r *Runner) carry(rep *report, result json.RawMessage) {
 		return
 	}
 	sum := sha256.Sum256(result)
-	rep.event.Digest = hexString(&sum)
+	rep.event.Digest = hexString(&sum, fullDigest)
 	if len(result) > r.o.ResultLimit {
 		note := fmt.Sprintf("its result of %d bytes exceeds the limit of %d; only the SHA-256 %s was kept",
 			len(result), r.o.ResultLimit, rep.event.Digest)
@@ -73,12 +72,14 @@ func asJSON(b json.RawMessage) json.RawMessage {
 // settle records a report. It tries until the ledger took it or Shutdown gave
 // up; a result that is not recorded is told to nobody. It returns false if
 // another operation holds the reference that a lookup found.
-func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
+func (r *Runner) settle(t *registered, op *Operation, rep *report) bool {
 	rep.event.Jitter = r.o.Rand()
+	written := entries.Get().(*[1]Entry)
+	defer entries.Put(written)
 	from, unsure := op.State, false
 	for try := 0; ; try++ {
-		next, entry := r.apply(t, op, rep)
-		err := r.store.Update(r.writeContext(), next, entry)
+		next := r.apply(t, op, rep, &written[0])
+		err := r.store.Update(r.writeContext(), next, written[:]...)
 		switch {
 		case err == nil:
 			if !next.State.Open() {
@@ -116,6 +117,9 @@ func (r *Runner) settle(t *registered, op *Operation, rep report) bool {
 		}
 	}
 }
+
+// entries are what settle writes; a store keeps none.
+var entries = sync.Pool{New: func() any { return new([1]Entry) }}
 
 // pause waits and reports whether the process still goes on.
 func (r *Runner) pause(d time.Duration) bool {
@@ -163,16 +167,15 @@ func shallow(op *Operation) *Operation {
 	return &c
 }
 
-// apply runs the table and returns the row and the entry to write.
-func (r *Runner) apply(t *registered, op *Operation, rep report) (*Operation, Entry) {
+// apply runs the table and returns the row to write, and in entry what to write
+// with it.
+func (r *Runner) apply(t *registered, op *Operation, rep *report, entry *Entry) *Operation {
 	now := r.store.Now()
-	ev, entry := rep.event, rep.entry
+	ev, result := &rep.event, rep.result
+	*entry = rep.entry
 	next := shallow(op)
 	late := op.late(ev.Fence)
-	status, _, err := r.transition(op.Status, ev, t.Policy, now)
-	if err == nil {
-		next.Status = status
-	}
+	r.transit(&next.Status, ev, t, now) // what is not allowed is kept as evidence only
 	if late {
 		entry.Kind = EntryLate
 		if r.observer.Late != nil {
@@ -182,7 +185,7 @@ func (r *Runner) apply(t *registered, op *Operation, rep report) (*Operation, En
 	next.UpdatedAt = now
 	changed := next.State != op.State || !late
 	entry.At, entry.Fence, entry.State, entry.Outcome, entry.Failure = now, ev.Fence, next.State, ev.Kind, rep.failure
-	entry.Body = rep.result
+	entry.Body = result
 	if entry.Note == "" {
 		entry.Note = rep.note
 	}
@@ -191,28 +194,28 @@ func (r *Runner) apply(t *registered, op *Operation, rep report) (*Operation, En
 	}
 	switch {
 	case next.State == Succeeded && op.State != Succeeded:
-		if rep.result == nil && op.Result != nil {
-			rep.result, entry.Body = noResult, noResult // a job's progress is not its result
+		if result == nil && op.Result != nil {
+			result, entry.Body = noResult, noResult // a job's progress is not its result
 		}
-		entry.IsResult = rep.result != nil
+		entry.IsResult = result != nil
 		next.Failure, next.Note = nil, rep.note
-		next.Result = rep.result
+		next.Result = result
 	case next.State == Running && next.Accepted && changed:
-		entry.IsResult = rep.result != nil
+		entry.IsResult = result != nil
 		next.Failure = nil
 		if entry.IsResult {
-			next.Result = rep.result
+			next.Result = result
 		}
 	case next.State == Failed && op.State != Failed:
 		if next.Failure == nil {
 			next.Failure = &Failure{Code: string(next.Reason)}
 		}
 		if ev.Kind == EventRejected && next.Digest != "" { // the provider's answer, or what is known of it
-			if rep.result == nil && op.Result != nil {
-				rep.result, entry.Body = noResult, noResult
+			if result == nil && op.Result != nil {
+				result, entry.Body = noResult, noResult
 			}
-			entry.IsResult = rep.result != nil
-			next.Result, next.Note = rep.result, rep.note
+			entry.IsResult = result != nil
+			next.Result, next.Note = result, rep.note
 		}
 	}
 	next.Exclusive = t.byList() && next.Reference != "" && next.State == Succeeded
@@ -220,7 +223,7 @@ func (r *Runner) apply(t *registered, op *Operation, rep report) (*Operation, En
 	if ev.Kind == EventWithdrawn && next.State == Failed && op.State != Failed {
 		next.Note, next.DedupeUntil = NoteWithdrawn, now // it gives way, whatever its key
 	}
-	return next, entry
+	return next
 }
 
 // keepFor sets how long an ended operation answers for its key. It counts from

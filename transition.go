@@ -109,9 +109,46 @@ func (e *TransitionError) Is(target error) bool { return target == ErrNotAllowed
 // A *TransitionError (ErrNotAllowed) means that the pair has no entry; the
 // status is then returned unchanged.
 func Transition(s Status, e Event, p Policy, now time.Time) (Status, Step, error) {
-	e.RetryAfter = min(max(e.RetryAfter, 0), maxRetryAfter)
-	t := table{s: s, e: e, p: p, now: now}
-	switch e.Kind {
+	next := s
+	step, err := transit(&next, &e, &p, now)
+	if err != nil {
+		return s, StepNone, err
+	}
+	return next, step, nil
+}
+
+// transit is Transition in place.
+func transit(s *Status, e *Event, p *Policy, now time.Time) (Step, error) {
+	t := table{s: s, e: e, p: p, at: &now, wish: min(max(e.RetryAfter, 0), maxRetryAfter)}
+	step, why := t.apply()
+	if why != "" {
+		return StepNone, &TransitionError{State: s.State, Event: e.Kind, Why: string(why)}
+	}
+	return step, nil
+}
+
+// maxRetryAfter bounds a provider's wish, so that no sum overflows.
+const maxRetryAfter = 365 * 24 * time.Hour
+
+// A refusal says why a state does not allow an event; "" if it does.
+type refusal string
+
+func refuse(why refusal) (Step, refusal) { return StepNone, why }
+
+// A table has pointers, so that what they point to can stay on the stack.
+type table struct {
+	s    *Status
+	e    *Event
+	p    *Policy
+	at   *time.Time
+	wish time.Duration // the provider's, bounded
+}
+
+func (t *table) now() time.Time { return *t.at }
+
+// apply changes nothing where it refuses.
+func (t *table) apply() (Step, refusal) {
+	switch t.e.Kind {
 	case EventClaimed:
 		return t.claimed()
 	case EventLeaseExpired:
@@ -131,42 +168,28 @@ func Transition(s Status, e Event, p Policy, now time.Time) (Status, Step, error
 	case EventHappened, EventRetry, EventCancelled, EventRedriven:
 		return t.decided()
 	}
-	return t.refuse("no such event")
+	return refuse("no such event")
 }
 
-// maxRetryAfter bounds a provider's wish, so that no sum overflows.
-const maxRetryAfter = 365 * 24 * time.Hour
-
-type table struct {
-	s   Status
-	e   Event
-	p   Policy
-	now time.Time
-}
-
-func (t *table) to(s State) (Status, Step, error) {
+func (t *table) to(s State) (Step, refusal) {
 	t.s.State = s
-	return t.s, StepNone, nil
-}
-
-func (t *table) refuse(why string) (Status, Step, error) {
-	return t.s, StepNone, &TransitionError{State: t.s.State, Event: t.e.Kind, Why: why}
+	return StepNone, ""
 }
 
 // claimed implements rule 1.
-func (t *table) claimed() (Status, Step, error) {
-	s := &t.s
+func (t *table) claimed() (Step, refusal) {
+	s := t.s
 	if !s.State.Open() {
-		return t.refuse("it is not open")
+		return refuse("it is not open")
 	}
-	if !s.IsDue(t.now) {
-		return t.refuse("it is leased or not due yet")
+	if !s.IsDue(t.now()) {
+		return refuse("it is leased or not due yet")
 	}
 	if s.State == Running && !s.Accepted {
-		return t.refuse("its lease must expire first")
+		return refuse("its lease must expire first")
 	}
 	if s.State == Unknown {
-		switch c := t.p.means(s, t.now); {
+		switch c := t.p.means(s, t.now()); {
 		case c == ByKey && t.maySend():
 		case c == ByKey && t.p.Fallback.Level() < 4 && t.p.CanLookup, c == ByReference, c == ByList:
 			return t.lease(StepLookup)
@@ -184,21 +207,21 @@ func (t *table) claimed() (Status, Step, error) {
 	return t.lease(StepSend)
 }
 
-func (t *table) lease(step Step) (Status, Step, error) {
-	s := &t.s
+func (t *table) lease(step Step) (Step, refusal) {
+	s := t.s
 	s.Fence++
-	s.LeaseUntil = t.now.Add(t.p.Lease)
+	s.LeaseUntil = t.now().Add(t.p.Lease)
 	s.Due = s.LeaseUntil
 	if step == StepLookup {
 		s.Lookups++
-		return *s, step, nil
+		return step, ""
 	}
 	s.Attempts++
 	s.Lookups = 0
 	if s.FirstSent.IsZero() {
-		s.FirstSent = t.now
+		s.FirstSent = t.now()
 	}
-	return *s, step, nil
+	return step, ""
 }
 
 // maySend implements the limit of rule 6, and the attempt limit.
@@ -211,20 +234,20 @@ func (t *table) free() {
 	t.s.Due = time.Time{}
 }
 
-func (t *table) review() (Status, Step, error) {
+func (t *table) review() (Step, refusal) {
 	t.free()
 	t.s.Reason = ""
 	return t.to(Review)
 }
 
-func (t *table) end(state State, reason Reason) (Status, Step, error) {
+func (t *table) end(state State, reason Reason) (Step, refusal) {
 	t.free()
 	t.s.Reason = reason
 	t.s.Doubt, t.s.Accepted, t.s.Incident, t.s.Unknowns = false, false, false, 0
 	return t.to(state)
 }
 
-func (t *table) succeed() (Status, Step, error) {
+func (t *table) succeed() (Step, refusal) {
 	if t.e.Reference != "" {
 		t.s.Reference = t.e.Reference
 	}
@@ -235,9 +258,9 @@ func (t *table) succeed() (Status, Step, error) {
 }
 
 // waitAgain makes the operation pending: no effect so far, whatever was sent.
-func (t *table) waitAgain(wait time.Duration) (Status, Step, error) {
+func (t *table) waitAgain(wait time.Duration) (Step, refusal) {
 	t.free()
-	t.s.Due = t.now.Add(wait)
+	t.s.Due = t.now().Add(wait)
 	t.s.Doubt, t.s.Accepted = false, false
 	t.restartWindow()
 	return t.to(Pending)
@@ -253,15 +276,15 @@ func (t *table) restartWindow() {
 }
 
 // doubt makes the operation unknown and finds the next means, or a person.
-func (t *table) doubt(wait time.Duration) (Status, Step, error) {
+func (t *table) doubt(wait time.Duration) (Step, refusal) {
 	t.free()
-	s := &t.s
+	s := t.s
 	s.Doubt, s.Accepted = true, false
-	switch c := t.p.means(s, t.now); {
+	switch c := t.p.means(s, t.now()); {
 	case c == ByKey && t.maySend():
-		s.Due = t.now.Add(wait)
+		s.Due = t.now().Add(wait)
 	case c == ByKey && t.p.Fallback.Level() < 4 && t.p.CanLookup, c == ByReference, c == ByList:
-		s.Due = t.now.Add(t.e.RetryAfter)
+		s.Due = t.now().Add(t.wish)
 	default:
 		return t.review()
 	}
@@ -270,7 +293,7 @@ func (t *table) doubt(wait time.Duration) (Status, Step, error) {
 
 // lost is doubt after an outcome that nobody knows (rule 3), of a send that
 // was given up at a time.
-func (t *table) lost(at time.Time) (Status, Step, error) {
+func (t *table) lost(at time.Time) (Step, refusal) {
 	t.s.Unknowns++
 	t.s.UnknownAt = later(at, t.s.UnknownAt) // an earlier send may be under way for longer
 	return t.doubt(t.backoff())
@@ -280,35 +303,35 @@ func (t *table) lost(at time.Time) (Status, Step, error) {
 // latest. Where leases are renewed the timeout may lie well after the lease.
 func (t *table) givenUp() time.Time {
 	if !t.p.renews() {
-		return t.now
+		return t.now()
 	}
 	if t.s.UnknownAt.IsZero() { // FirstSent is that send's, see restartWindow
-		return later(t.s.FirstSent.Add(t.p.Timeout), t.now)
+		return later(t.s.FirstSent.Add(t.p.Timeout), t.now())
 	}
-	return t.now.Add(t.p.Timeout - t.p.Lease) // it was claimed a lease ago, or before
+	return t.now().Add(t.p.Timeout - t.p.Lease) // it was claimed a lease ago, or before
 }
 
 func (t *table) backoff() time.Duration {
-	return t.p.Backoff(t.s.Attempts, t.e.Jitter, t.e.RetryAfter)
+	return t.p.Backoff(t.s.Attempts, t.e.Jitter, t.wish)
 }
 
-func (t *table) leaseExpired() (Status, Step, error) {
-	s := &t.s
+func (t *table) leaseExpired() (Step, refusal) {
+	s := t.s
 	if s.State != Running || s.Accepted {
-		return t.refuse("it is not running under a lease")
+		return refuse("it is not running under a lease")
 	}
-	if s.Leased(t.now) {
-		return t.refuse("the lease has not expired")
+	if s.Leased(t.now()) {
+		return refuse("the lease has not expired")
 	}
 	return t.lost(t.givenUp())
 }
 
-func (t *table) released() (Status, Step, error) {
-	s := &t.s
+func (t *table) released() (Step, refusal) {
+	s := t.s
 	if t.s.late(t.e.Fence) {
-		return *s, StepNone, nil
+		return StepNone, ""
 	}
-	s.LeaseUntil, s.Due = time.Time{}, t.now
+	s.LeaseUntil, s.Due = time.Time{}, t.now()
 	if s.State == Running && !s.Accepted {
 		s.Attempts--
 		if s.Doubt {
@@ -317,40 +340,40 @@ func (t *table) released() (Status, Step, error) {
 		t.restartWindow()
 		return t.to(Pending)
 	}
-	return *s, StepNone, nil
+	return StepNone, ""
 }
 
-func (t *table) deferred() (Status, Step, error) {
-	s := &t.s
-	if !s.IsDue(t.now) || s.State == Running {
-		return t.refuse("only waiting work is put off")
+func (t *table) deferred() (Step, refusal) {
+	s := t.s
+	if !s.IsDue(t.now()) || s.State == Running {
+		return refuse("only waiting work is put off")
 	}
-	s.Due = t.now.Add(t.p.Backoff(s.Attempts+1, t.e.Jitter, t.e.RetryAfter) + t.p.BackoffBase)
-	return *s, StepNone, nil
+	s.Due = t.now().Add(t.p.Backoff(s.Attempts+1, t.e.Jitter, t.wish) + t.p.BackoffBase)
+	return StepNone, ""
 }
 
 // renewed implements rule 7.
-func (t *table) renewed() (Status, Step, error) {
-	s := &t.s
+func (t *table) renewed() (Step, refusal) {
+	s := t.s
 	if !s.late(t.e.Fence) {
-		s.LeaseUntil = t.now.Add(t.p.Lease)
+		s.LeaseUntil = t.now().Add(t.p.Lease)
 		s.Due = s.LeaseUntil
 	}
-	return *s, StepNone, nil
+	return StepNone, ""
 }
 
 // contested leaves two operations with one effect to a person.
-func (t *table) contested() (Status, Step, error) {
+func (t *table) contested() (Step, refusal) {
 	if !t.s.State.Open() {
-		return t.refuse("it is not open")
+		return refuse("it is not open")
 	}
 	t.s.Incident = true
 	return t.review()
 }
 
 // attempted implements rules 2 to 4 for the reports of a send.
-func (t *table) attempted() (Status, Step, error) {
-	s := &t.s
+func (t *table) attempted() (Step, refusal) {
+	s := t.s
 	if t.s.late(t.e.Fence) || s.State != Running || s.Accepted {
 		return t.lateReport()
 	}
@@ -382,11 +405,11 @@ func (t *table) attempted() (Status, Step, error) {
 	case EventAccepted:
 		return t.accept()
 	}
-	return t.lost(t.now)
+	return t.lost(t.now())
 }
 
-func (t *table) accept() (Status, Step, error) {
-	s := &t.s
+func (t *table) accept() (Step, refusal) {
+	s := t.s
 	if t.e.Reference != "" {
 		s.Reference = t.e.Reference
 	}
@@ -395,24 +418,24 @@ func (t *table) accept() (Status, Step, error) {
 		return t.review() // nobody can ever tell how it ended
 	}
 	s.Accepted, s.Doubt, s.Unknowns, s.Lookups = true, false, 0, 0
-	s.Due = t.now.Add(max(t.p.Poll, t.e.RetryAfter))
+	s.Due = t.now().Add(max(t.p.Poll, t.wish))
 	return t.to(Running)
 }
 
 // lateReport implements rule 2.
-func (t *table) lateReport() (Status, Step, error) {
-	s, e := &t.s, &t.e
+func (t *table) lateReport() (Step, refusal) {
+	s, e := t.s, t.e
 	switch e.Kind {
 	case EventSucceeded, EventFound:
 		switch {
 		case e.Kind == EventFound && t.source() == ByList:
-			return *s, StepNone, nil // a match by fields, not proof; it is asked again
+			return StepNone, "" // a match by fields, not proof; it is asked again
 		case s.State == Succeeded || s.Incident:
 			if t.contradicts() {
 				s.Incident = true
 				return t.review()
 			}
-			return *s, StepNone, nil
+			return StepNone, ""
 		case s.State == Failed:
 			t.forgetRefusal()
 			s.Incident = true
@@ -434,7 +457,7 @@ func (t *table) lateReport() (Status, Step, error) {
 			return t.review()
 		}
 	}
-	return *s, StepNone, nil
+	return StepNone, ""
 }
 
 // forgetRefusal: the digest of a refusal is no effect's, and tells no
@@ -448,7 +471,7 @@ func (t *table) forgetRefusal() {
 // contradicts compares the reported effect with the recorded one: by the
 // provider's reference, or where either lacks one, by the result.
 func (t *table) contradicts() bool {
-	s, e := &t.s, &t.e
+	s, e := t.s, t.e
 	if s.Reference != "" && e.Reference != "" {
 		return s.Reference != e.Reference
 	}
@@ -456,8 +479,8 @@ func (t *table) contradicts() bool {
 }
 
 // lookedUp implements rules 2 and 5 for the reports of a lookup.
-func (t *table) lookedUp() (Status, Step, error) {
-	s, e := &t.s, &t.e
+func (t *table) lookedUp() (Step, refusal) {
+	s, e := t.s, t.e
 	polled := s.State == Running && s.Accepted
 	if t.s.late(t.e.Fence) || (s.State != Unknown && !polled) {
 		return t.lateReport()
@@ -489,8 +512,8 @@ func (t *table) lookedUp() (Status, Step, error) {
 	if s.Lookups >= t.p.MaxLookups {
 		return t.review()
 	}
-	s.Due = t.now.Add(t.p.Backoff(s.Lookups, e.Jitter, e.RetryAfter))
-	return *s, StepNone, nil
+	s.Due = t.now().Add(t.p.Backoff(s.Lookups, e.Jitter, t.wish))
+	return StepNone, ""
 }
 
 // settled is when what was sent shows, if it ever does.
@@ -499,14 +522,14 @@ func (t *table) settled() time.Time { return t.s.UnknownAt.Add(max(t.p.Settle, 0
 // early reports whether a lookup asked too early to see everything.
 func (t *table) early() bool { return t.e.Asked.Before(t.settled()) }
 
-func (t *table) askAgain() (Status, Step, error) {
+func (t *table) askAgain() (Step, refusal) {
 	t.free()
-	t.s.Due = later(t.settled(), t.now)
-	return t.s, StepNone, nil
+	t.s.Due = later(t.settled(), t.now())
+	return StepNone, ""
 }
 
-func (t *table) absent() (Status, Step, error) {
-	s, p := &t.s, &t.p
+func (t *table) absent() (Step, refusal) {
+	s, p := t.s, t.p
 	if t.early() {
 		return t.askAgain()
 	}
@@ -533,18 +556,18 @@ func (t *table) source() Capability {
 }
 
 // decided implements rule 8.
-func (t *table) decided() (Status, Step, error) {
-	s := &t.s
+func (t *table) decided() (Step, refusal) {
+	s := t.s
 	switch {
 	case t.e.Kind == EventRedriven:
 		if s.State != Failed {
-			return t.refuse("only a failed operation is redriven")
+			return refuse("only a failed operation is redriven")
 		}
 	case t.e.Kind == EventCancelled && s.State == Pending:
 	case s.State != Review:
-		return t.refuse("a person decides only in review; what may have been sent cannot be cancelled")
+		return refuse("a person decides only in review; what may have been sent cannot be cancelled")
 	case s.Incident && t.e.Kind == EventRetry:
-		return t.refuse("an effect is on record; sending again would repeat it")
+		return refuse("an effect is on record; sending again would repeat it")
 	}
 	s.Fence++ // whoever is still out there reports late from now on
 	switch t.e.Kind {

@@ -129,31 +129,28 @@ func (r *Runner) advance(op *Operation, now time.Time) (Step, []Entry, bool) {
 		if r.justWoke(t.Policy.Lease) {
 			return StepNone, nil, false // its holder may be waking up, too
 		}
-		s, _, err := r.transition(op.Status, Event{Kind: EventLeaseExpired, Jitter: jitter}, t.Policy, now)
-		if err != nil {
+		if _, err := r.transit(&op.Status, &Event{Kind: EventLeaseExpired, Jitter: jitter}, t, now); err != nil {
 			return StepNone, nil, false
 		}
-		op.Status = s
 		op.Failure = &Failure{Code: "lease_expired", Message: "the process that sent it was not heard of again"}
 		note(EntryExpired, "")
 		if !op.IsDue(now) {
 			return StepNone, entries, true
 		}
 	}
-	s, step, err := r.transition(op.Status, Event{Kind: EventClaimed}, t.Policy, now)
+	before := op.Status
+	step, err := r.transit(&op.Status, &Event{Kind: EventClaimed}, t, now)
 	if err != nil {
 		return StepNone, entries, len(entries) > 0
 	}
-	if step == StepSend && op.Attempts > 0 && !t.budget.allow(now) {
-		if s, _, err := r.transition(op.Status, Event{Kind: EventDeferred, Jitter: jitter}, t.Policy, now); err == nil {
-			op.Status = s
-		}
+	if step == StepSend && before.Attempts > 0 && !t.budget.allow(now) {
+		op.Status = before
+		r.transit(&op.Status, &Event{Kind: EventDeferred, Jitter: jitter}, t, now)
 		return StepNone, entries, true
 	}
-	op.Status = s
-	if s.State == Failed {
+	if op.State == Failed {
 		if op.Failure == nil {
-			op.Failure = &Failure{Code: string(s.Reason)}
+			op.Failure = &Failure{Code: string(op.Reason)}
 		}
 		t.keepFor(op, now)
 	}
@@ -165,8 +162,7 @@ func (r *Runner) advance(op *Operation, now time.Time) (Step, []Entry, bool) {
 func (r *Runner) carryOut(c claimed) {
 	t := r.toolOf(c.op)
 	if err := r.enter(); err != nil {
-		r.settle(t, c.op, report{event: Event{Kind: EventReleased, Fence: c.op.Fence},
-			entry: Entry{Kind: EntryReleased, Note: "shutting down"}})
+		r.giveBack(t, c.op, "shutting down")
 		return
 	}
 	defer r.underway.Done()
