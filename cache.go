@@ -7,7 +7,9 @@ import (
 	"time"
 )
 
-// A cache keeps operations that succeeded, so that replays need no ledger. A
+// A cache keeps operations that succeeded, so that replays need no ledger, from
+// the first replay on: most calls have none, and to keep them all would cost each
+// a seventh of what it takes. A
 // success is what every later duplicate gets (G4), so an entry does not turn
 // wrong, only old: it counts no more when its derived key's time is over, and
 // one that may end at any time is not kept. An incident that another process
@@ -15,7 +17,7 @@ import (
 // has gone.
 //
 // A Ref may be in the four slots of its set only, so that neither a reader has
-// to wait nor a writer to search: every first call puts something in.
+// to wait nor a writer to search.
 type cache struct {
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard
@@ -42,10 +44,13 @@ type cacheShard struct {
 }
 
 // A cacheSet is what one place may hold. A slot's hash may be that of another
-// moment than its op, which says itself what it is.
+// moment than its op, which says itself what it is; with the shard locked they
+// belong together. What is kept is touched as seldom as can be: it lies anywhere
+// in memory.
 type cacheSet [cacheWays]struct {
 	hash atomic.Uint64
 	op   atomic.Pointer[Operation]
+	size int // writers'; 0: the slot is empty
 }
 
 func newCache(bytes int) *cache {
@@ -97,12 +102,15 @@ func (c *cache) put(op *Operation) {
 	set := &(*sets)[i]
 	way := int(hash>>32) % cacheWays // whoever is there goes, if all are taken
 	for j := range set {
-		old := set[j].op.Load()
-		if old == op {
-			return
-		}
-		if old == nil {
+		if set[j].size == 0 {
 			way = j
+			continue
+		}
+		if set[j].hash.Load() != hash {
+			continue
+		}
+		if old := set[j].op.Load(); old == op {
+			return
 		} else if old.Ref == op.Ref {
 			if old.Version > op.Version && old.CreatedAt.Equal(op.CreatedAt) {
 				return // whoever read op was slow
@@ -120,20 +128,21 @@ func (c *cache) put(op *Operation) {
 	}
 	set[way].hash.Store(hash)
 	set[way].op.Store(op)
+	set[way].size = size
 	s.size += size
 }
 
 func (c *cache) drop(ref Ref) {
-	_, s, i := c.find(ref)
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	hash, s, i := c.find(ref)
 	sets := s.sets.Load()
 	if sets == nil {
 		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	set := &(*sets)[i]
 	for j := range set {
-		if op := set[j].op.Load(); op != nil && op.Ref == ref {
+		if set[j].size > 0 && set[j].hash.Load() == hash && set[j].op.Load().Ref == ref {
 			s.take(set, j)
 		}
 	}
@@ -141,7 +150,7 @@ func (c *cache) drop(ref Ref) {
 
 // take empties a slot.
 func (s *cacheShard) take(set *cacheSet, way int) {
-	if old := set[way].op.Swap(nil); old != nil {
-		s.size -= operationSize + len(old.Result)
-	}
+	set[way].op.Store(nil)
+	s.size -= set[way].size
+	set[way].size = 0
 }

@@ -221,6 +221,7 @@ func TestNews_ForgetsWhatItKept(t *testing.T) {
 		synctest.Wait()
 		call := justonce.Call{Tool: "charge", Arguments: order("1", 1)}
 		mustDo(t, r, call)
+		mustDo(t, r, call) // what is replayed is kept
 		op := only(t, store)
 		op.State, op.Incident = justonce.Review, true
 		if err := store.Update(t.Context(), op); err != nil {

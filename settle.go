@@ -258,7 +258,7 @@ func (r *Runner) publish(op *Operation, from State) {
 	if op.State == Failed && op.Reason == ReasonExhausted && from != Failed {
 		r.log.Warn("given up without effect; redrive it once the cause is gone", "tool", op.Tool, "key", op.Key, "failure", op.Failure)
 	}
-	if op.State == Succeeded {
+	if op.State == Succeeded && !from.Open() { // decided, and told differently before
 		r.remember(op)
 	} else {
 		r.cache.drop(op.Ref)
