@@ -60,10 +60,8 @@ func (s *Store) begin(ctx context.Context, r *request) (*justonce.Arrival, error
 				return a, err
 			}
 		}
-		r.taken = false
-		s.writers.add(r)
 		switch {
-		case !s.writers.wait(ctx, r):
+		case !s.writers.do(ctx, r):
 			return nil, context.Cause(ctx)
 		case r.err != nil:
 			return nil, r.err

@@ -1,6 +1,11 @@
 package postgres
 
-import "sync"
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
 
 // A queue gathers requests while its takers are busy: there is no artificial
 // delay.
@@ -14,8 +19,12 @@ type queue struct {
 	list   []*request
 	busy   int
 	closed bool
+	look   *time.Timer // for who gives up; nil: nobody does
 	takers sync.WaitGroup
 }
+
+// giveUpEvery is how often it is looked who does not want to wait any longer.
+const giveUpEvery = 10 * time.Millisecond
 
 // start runs takers, which call serve with what they have taken until the
 // queue is closed.
@@ -44,20 +53,49 @@ func (q *queue) start(takers int, serve func() func([]*request)) {
 	}
 }
 
-// add hands r to the takers, or refuses it once the queue is closed.
-func (q *queue) add(r *request) {
+// do hands r to the takers and waits for the answer. It returns false if ctx
+// ended before one of them had taken r, which then is withdrawn. Once the queue
+// is closed r is refused.
+func (q *queue) do(ctx context.Context, r *request) bool {
+	r.ctx = ctx
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
 		r.err = unavailable("asking", errClosed)
-		r.done <- struct{}{}
-		return
+		return true
 	}
 	q.list = append(q.list, r)
 	wake := q.ready()
+	if q.look == nil && ctx.Done() != nil {
+		q.look = time.AfterFunc(giveUpEvery, q.giveUp)
+	}
 	q.mu.Unlock()
 	if wake {
 		q.cond.Signal()
+	}
+	<-r.done
+	return !r.withdrawn
+}
+
+// giveUp withdraws the requests whose context is done. If each call waited for
+// its context, too, that would cost them more than this does.
+func (q *queue) giveUp() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	again := false
+	q.list = slices.DeleteFunc(q.list, func(r *request) bool {
+		if r.ctx.Err() != nil {
+			r.withdrawn = true
+			r.done <- struct{}{}
+			return true
+		}
+		again = again || r.ctx.Done() != nil
+		return false
+	})
+	if again {
+		q.look.Reset(giveUpEvery)
+	} else {
+		q.look = nil
 	}
 }
 
@@ -73,46 +111,24 @@ func (q *queue) ready() bool {
 func (q *queue) take(batch []*request) []*request {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for {
-		for !q.ready() {
-			if q.closed && len(q.list) == 0 {
-				q.cond.Broadcast()
-				return nil
-			}
-			q.cond.Wait()
+	for !q.ready() {
+		if q.closed && len(q.list) == 0 {
+			q.cond.Broadcast()
+			return nil
 		}
-		n, size := 0, 0
-		for _, r := range q.list {
-			if len(batch) == q.limit || size > q.bytes {
-				break
-			}
-			n++
-			if r.withdrawn {
-				continue
-			}
-			r.taken = true
-			size += r.row.size()
-			batch = append(batch, r)
-		}
-		rest := copy(q.list, q.list[n:])
-		clear(q.list[rest:])
-		q.list = q.list[:rest]
-		if len(batch) > 0 {
-			q.busy++
-			return batch
-		}
+		q.cond.Wait()
 	}
-}
-
-// withdraw takes r back and returns true unless it has been taken.
-func (q *queue) withdraw(r *request) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if r.taken {
-		return false
+	size := 0
+	for _, r := range q.list {
+		if len(batch) == q.limit || size > q.bytes {
+			break
+		}
+		size += r.row.size()
+		batch = append(batch, r)
 	}
-	r.withdrawn = true
-	return true
+	q.list = slices.Delete(q.list, 0, len(batch))
+	q.busy++
+	return batch
 }
 
 // close waits until all that was added is served. Later requests are refused.

@@ -134,8 +134,7 @@ func (s *Store) Get(ctx context.Context, ref justonce.Ref) (*justonce.Operation,
 
 // ask lets the readers answer r. It returns false if ctx ended first.
 func (s *Store) ask(ctx context.Context, r *request) bool {
-	s.readers.add(r)
-	return s.readers.wait(ctx, r)
+	return s.readers.do(ctx, r)
 }
 
 // History implements [justonce.Store]. That of a tombstone is empty.

@@ -22,15 +22,15 @@ type request struct {
 	row  row
 	done chan struct{} // told once when it is answered
 
-	// What may still be changed, guarded by the queue's mutex.
-	taken, withdrawn bool
+	ctx context.Context // of the call, while it waits
 
 	// The answer.
-	ok       bool // recorded or replaced
-	found    *justonce.Operation
-	match    justonce.Match
-	outlived bool // found, but it no longer answers
-	err      error
+	withdrawn bool
+	ok        bool // recorded or replaced
+	found     *justonce.Operation
+	match     justonce.Match
+	outlived  bool // found, but it no longer answers
+	err       error
 }
 
 // requests are used again, with their buffers and channels.
@@ -45,34 +45,12 @@ func newRequest(kind requestKind) *request {
 	return r
 }
 
-// release gives r back, unless a queue may still come upon it.
+// release gives r back.
 func (r *request) release() {
-	if r.withdrawn {
-		return
-	}
 	buf := r.row.buf
 	if cap(buf) > mostKept {
 		buf = nil
 	}
 	*r = request{done: r.done, row: row{buf: buf}}
 	requests.Put(r)
-}
-
-// wait returns when r is answered. It returns false if ctx ended first and r
-// was withdrawn.
-func (q *queue) wait(ctx context.Context, r *request) bool {
-	if ctx.Done() == nil {
-		<-r.done
-		return true
-	}
-	select {
-	case <-r.done:
-		return true
-	case <-ctx.Done():
-		if q.withdraw(r) {
-			return false
-		}
-		<-r.done
-		return true
-	}
 }

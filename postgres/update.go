@@ -40,9 +40,8 @@ func (s *Store) update(ctx context.Context, r *request) error {
 		}
 		return err
 	}
-	s.writers.add(r)
 	switch {
-	case !s.writers.wait(ctx, r):
+	case !s.writers.do(ctx, r):
 		return context.Cause(ctx)
 	case r.err != nil:
 		return r.err
