@@ -41,9 +41,23 @@ func TestLongTransactionBesideClaims(t *testing.T) {
 		t.Errorf("the horizon is %v, want about %v", h, s.Now().Add(-postgres.HorizonSlack))
 	}
 	due := begin(t, s, "due")
-	s.Close() // its sessions report what they have read
+	conn := connect(t)
+	// closed returns once the sessions of s have reported what they read: they do
+	// before they leave the list.
+	closed := func() {
+		s.Close()
+		until(func() bool {
+			left := -1
+			err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%' || $1 || '%' AND state = 'idle'`, s.Schema()).Scan(&left)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return left == 0
+		})
+	}
+	closed()
 	read := func() (n int64) {
-		err := connect(t).QueryRow(t.Context(), `SELECT coalesce(idx_tup_read, 0) FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'watch_due'`, s.Schema()).Scan(&n)
+		err := conn.QueryRow(t.Context(), `SELECT coalesce(idx_tup_read, 0) FROM pg_stat_user_indexes WHERE schemaname = $1 AND indexrelname = 'watch_due'`, s.Schema()).Scan(&n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +75,7 @@ func TestLongTransactionBesideClaims(t *testing.T) {
 			t.Fatalf("Claim: %+v, %v, want nothing", ops, err)
 		}
 	}
-	s.Close()
+	closed()
 	if n := read() - before; n < settled || n > 2*settled {
 		t.Errorf("one full look and 21 claims read %d entries of the index, want not many more than the %d that are settled", n, settled)
 	}
