@@ -84,11 +84,9 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 	if !ok {
 		return invalid("state", fmt.Sprintf("%q is no state", op.State))
 	}
-	for _, f := range [...]struct{ name, text string }{
-		{"tenant", op.Tenant}, {"key", op.Key}, {"tool", op.Tool}, {"scope", op.Scope}, {"run_id", op.RunID},
-	} {
-		if strings.IndexByte(f.text, 0) >= 0 || !utf8.ValidString(f.text) {
-			return invalid(f.name, "must be UTF-8 without NUL")
+	if version == 1 { // later they only lead to what is there
+		if err := checkTexts(op); err != nil {
+			return err
 		}
 	}
 	r.tenant, r.key, r.tool, r.scope, r.run = op.Tenant, op.Key, op.Tool, op.Scope, op.RunID
@@ -137,6 +135,18 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 	r.buf = e.B
 	r.fixed, r.data, r.chunk = e.B[:fixed:fixed], e.B[fixed:data:data], e.B[data:]
 	r.bigChunk = len(r.chunk) > inlineChunk || version > inlineVersion && len(r.chunk) > 0
+	return nil
+}
+
+// checkTexts refuses what PostgreSQL's type text cannot hold.
+func checkTexts(op *justonce.Operation) error {
+	for _, f := range [...]struct{ name, text string }{
+		{"tenant", op.Tenant}, {"key", op.Key}, {"tool", op.Tool}, {"scope", op.Scope}, {"run_id", op.RunID},
+	} {
+		if strings.IndexByte(f.text, 0) >= 0 || !utf8.ValidString(f.text) {
+			return invalid(f.name, "must be UTF-8 without NUL")
+		}
+	}
 	return nil
 }
 

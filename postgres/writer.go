@@ -12,7 +12,7 @@ import (
 // statement for all that is new and one for all that is replaced, sent and
 // committed in one round trip. What waits meanwhile makes the next group.
 func (s *Store) newWriter() func([]*request) {
-	w := &writer{store: s}
+	w := &writer{store: s, keys: make(map[hash]bool)}
 	return w.write
 }
 
@@ -21,6 +21,7 @@ type writer struct {
 	record, replace group
 	fresh, changed  []*request
 	rows, others    []*row
+	keys            map[hash]bool
 }
 
 // write answers batch. An error of one request is its own, wherever the server
@@ -114,7 +115,8 @@ func (w *writer) transact(ctx context.Context, c *conn, batch []*request) (err e
 // identity the first is tried; the others then meet it or come again.
 func (w *writer) sort(batch []*request) {
 	w.fresh, w.changed, w.rows, w.others = w.fresh[:0], w.changed[:0], w.rows[:0], w.others[:0]
-	keys := make(map[hash]bool, len(batch))
+	keys := w.keys
+	clear(keys)
 	for _, r := range batch {
 		switch {
 		case r.kind == kindReplace:

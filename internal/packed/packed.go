@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -55,12 +56,14 @@ var digits = func() (t [256]byte) {
 // AppendHex appends what the digits of s stand for; false if s, of even
 // length, has anything but lower-case hexadecimal digits in it.
 func AppendHex(b []byte, s string) ([]byte, bool) {
-	for i := 0; i+1 < len(s); i += 2 {
-		hi, lo := digits[s[i]], digits[s[i+1]]
+	n := len(b)
+	b = slices.Grow(b, len(s)/2)[:n+len(s)/2]
+	for i := range b[n:] {
+		hi, lo := digits[s[2*i]], digits[s[2*i+1]]
 		if hi|lo > 15 {
-			return b, false
+			return b[:n], false
 		}
-		b = append(b, hi<<4|lo)
+		b[n+i] = hi<<4 | lo
 	}
 	return b, true
 }
