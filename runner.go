@@ -24,8 +24,9 @@ type RunnerOptions struct {
 	// greater one still ends its operation; its digest and a note are kept.
 	// Defaults to 1 MiB.
 	ResultLimit int
-	// CacheBytes bounds the memory for replaying results without the ledger.
-	// Defaults to 8 MiB; negative: no cache. Below 256 KiB nothing fits.
+	// CacheBytes bounds the memory for replaying results without the ledger. A
+	// result is kept from its first replay on, which reads it. Defaults to 8 MiB;
+	// negative: no cache. Below 256 KiB nothing fits.
 	CacheBytes int
 	// Concurrency bounds the attempts and lookups that Work runs, and those of
 	// calls that do not wait, at a time. Defaults to 256.
