@@ -24,7 +24,7 @@ func newBudget() *budget { return &budget{tokens: budgetMax} }
 
 func (b *budget) add(now time.Time, n float64) {
 	if !b.at.IsZero() && now.After(b.at) {
-		n += now.Sub(b.at).Seconds() * budgetPerSecond
+		b.tokens = min(b.tokens+now.Sub(b.at).Seconds()*budgetPerSecond, budgetMax)
 	}
 	b.at = now
 	b.tokens = max(0, min(b.tokens+n, budgetMax))
@@ -40,8 +40,7 @@ func (b *budget) sent(now func() time.Time, k OutcomeKind) {
 	case OutcomeWithdrawn: // says nothing of the provider
 	default:
 		if b.tokens == budgetMax {
-			b.at = time.Time{} // what is full is not refilled
-			return
+			return // nothing changes, as nearly always
 		}
 		b.add(now(), 1)
 	}

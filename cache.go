@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// A cache keeps operations that succeeded, so that replays need no ledger, from
-// the first replay on: most calls have none, and to keep them all would cost each
-// a seventh of what it takes. A
-// success is what every later duplicate gets (G4), so an entry does not turn
+// A cache keeps operations that succeeded, so that replays need no ledger. They
+// come in with their first replay: most calls have none, and to keep them all
+// would cost each a seventh of what it takes.
+//
+// A success is what every later duplicate gets (G4), so an entry does not turn
 // wrong, only old: it counts no more when its derived key's time is over, and
 // one that may end at any time is not kept. An incident that another process
 // records later is seen here once news of it comes, see [Notifier], or the entry
@@ -21,13 +22,15 @@ import (
 type cache struct {
 	seed   maphash.Seed
 	shards [cacheShards]cacheShard
-	limit  int // bytes per shard
-	sets   int // per shard
+	drops  [cacheDrops]atomic.Uint32 // counted, of the keys with one hash
+	limit  int                       // bytes per shard
+	sets   int                       // per shard
 }
 
 const (
 	cacheShards = 64
 	cacheWays   = 4
+	cacheDrops  = 1 << 12
 )
 
 // operationSize is what an entry costs beside its result, roughly.
@@ -64,11 +67,19 @@ func (c *cache) find(ref Ref) (hash uint64, s *cacheShard, set int) {
 	return hash, &c.shards[hash%cacheShards], int(hash / cacheShards % uint64(c.sets))
 }
 
-func (c *cache) get(ref Ref, now func() time.Time) *Operation {
+// A moment is when it was asked what became of an operation: what was dropped
+// later may be newer than the answer.
+type moment uint32
+
+func (c *cache) moment(hash uint64) moment { return moment(c.drops[hash%cacheDrops].Load()) }
+
+// get returns what is kept of ref, else nil and the moment.
+func (c *cache) get(ref Ref, now func() time.Time) (*Operation, moment) {
 	hash, s, i := c.find(ref)
+	asked := c.moment(hash)
 	sets := s.sets.Load()
 	if sets == nil {
-		return nil
+		return nil, asked
 	}
 	set := &(*sets)[i]
 	for j := range set {
@@ -77,15 +88,16 @@ func (c *cache) get(ref Ref, now func() time.Time) *Operation {
 		}
 		if op := set[j].op.Load(); op != nil && op.Ref == ref {
 			if !op.DedupeUntil.IsZero() && op.outlived(now()) {
-				return nil
+				break
 			}
-			return op
+			return op, asked
 		}
 	}
-	return nil
+	return nil, asked
 }
 
-func (c *cache) put(op *Operation) {
+// put keeps op, as it was read since asked.
+func (c *cache) put(op *Operation, asked moment) {
 	size := operationSize + len(op.Result)
 	if op.State != Succeeded || size > c.limit/4 {
 		return
@@ -98,6 +110,9 @@ func (c *cache) put(op *Operation) {
 		made := make([]cacheSet, c.sets)
 		sets = &made
 		s.sets.Store(sets)
+	}
+	if c.moment(hash) != asked { // looked at once a drop would see what is put in
+		return
 	}
 	set := &(*sets)[i]
 	way := int(hash>>32) % cacheWays // whoever is there goes, if all are taken
@@ -132,8 +147,10 @@ func (c *cache) put(op *Operation) {
 	s.size += size
 }
 
+// drop forgets ref, also what is on its way.
 func (c *cache) drop(ref Ref) {
 	hash, s, i := c.find(ref)
+	c.drops[hash%cacheDrops].Add(1)
 	sets := s.sets.Load()
 	if sets == nil {
 		return

@@ -38,24 +38,30 @@ func kept(t *testing.T, c *cache) (ops []*Operation) {
 	return ops
 }
 
+func putNow(c *cache, op *Operation) {
+	hash, _, _ := c.find(op.Ref)
+	c.put(op, c.moment(hash))
+}
+
 func TestCache(t *testing.T) {
 	t.Parallel()
 	c := newCache(1 << 20)
-	get := func(key string) *Operation { return c.get(Ref{Key: key}, time.Now) }
+	put := func(op *Operation) { putNow(c, op) }
+	get := func(key string) *Operation { op, _ := c.get(Ref{Key: key}, time.Now); return op }
 	if get("a") != nil {
 		t.Error("found in an empty cache")
 	}
 	first, second := cached("a", 10), cached("a", 20)
-	c.put(first)
-	c.put(first)
+	put(first)
+	put(first)
 	if get("a") != first {
 		t.Error("what was put in is not there")
 	}
-	c.put(second)
+	put(second)
 	if got := kept(t, c); get("a") != second || len(got) != 1 {
 		t.Errorf("after it was put in anew there are %d", len(got))
 	}
-	if c.get(Ref{Tenant: "another", Key: "a"}, time.Now) != nil {
+	if op, _ := c.get(Ref{Tenant: "another", Key: "a"}, time.Now); op != nil {
 		t.Error("another tenant got it")
 	}
 	c.drop(Ref{Key: "a"})
@@ -63,10 +69,16 @@ func TestCache(t *testing.T) {
 	if got := kept(t, c); get("a") != nil || len(got) != 0 {
 		t.Errorf("after it was dropped there are %d", len(got))
 	}
+	_, asked := c.get(Ref{Key: "a"}, time.Now)
+	c.drop(Ref{Key: "a"})
+	c.put(first, asked)
+	if get("a") != nil {
+		t.Error("what was read before it was dropped has come in")
+	}
 	newer, older := cached("a", 1), cached("a", 1)
 	newer.Version, older.Version = 3, 2
-	c.put(newer)
-	c.put(older)
+	put(newer)
+	put(older)
 	if get("a") != newer {
 		t.Error("an older version has taken the place of a newer one")
 	}
@@ -74,18 +86,18 @@ func TestCache(t *testing.T) {
 	for i := range 20 {
 		op := cached("a", 1)
 		op.Tenant = fmt.Sprint(i)
-		c.put(op)
+		put(op)
 	}
 	if got := kept(t, c); len(got) < 15 {
 		t.Errorf("of 20 tenants with one key %d are kept", len(got))
 	}
-	c.put(cached("large", 1<<20))
+	put(cached("large", 1<<20))
 	old := cached("old", 1)
 	old.DedupeUntil = time.Unix(1, 0)
-	c.put(old)
+	put(old)
 	open := cached("open", 1)
 	open.State = Running
-	c.put(open)
+	put(open)
 	for _, key := range []string{"large", "old", "open"} {
 		if get(key) != nil {
 			t.Errorf("%q must not be answered from the cache", key)
@@ -93,7 +105,7 @@ func TestCache(t *testing.T) {
 	}
 	for i := range 10_000 {
 		op := cached(fmt.Sprint(i), i%3000)
-		c.put(op)
+		put(op)
 		if get(op.Key) != op {
 			t.Fatal("what was put in last is not there")
 		}
@@ -102,8 +114,8 @@ func TestCache(t *testing.T) {
 		t.Errorf("only %d are kept of a megabyte", len(got))
 	}
 	off := newCache(-1)
-	off.put(first)
-	if off.get(first.Ref, time.Now) != nil || len(kept(t, off)) != 0 {
+	putNow(off, first)
+	if op, _ := off.get(first.Ref, time.Now); op != nil || len(kept(t, off)) != 0 {
 		t.Error("a cache that is off keeps something")
 	}
 }
@@ -116,8 +128,8 @@ func TestCache_Concurrent(t *testing.T) {
 		wg.Go(func() {
 			for i := range 3000 {
 				op := cached(fmt.Sprint(i*7%300), i%100)
-				c.put(op)
-				if got := c.get(op.Ref, time.Now); got != nil && got.Ref != op.Ref {
+				putNow(c, op)
+				if got, _ := c.get(op.Ref, time.Now); got != nil && got.Ref != op.Ref {
 					t.Errorf("asked for %v, got %v", op.Ref, got.Ref)
 				}
 				if i%5 == 0 {

@@ -61,13 +61,14 @@ func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
 		}
 		return r.pass(ctx, t, c, in)
 	}
-	if op := r.cache.get(in.Ref, r.store.Now); op != nil {
-		return r.met(ctx, t, c, in, op, MatchKey)
+	op, asked := r.cache.get(in.Ref, r.store.Now)
+	if op != nil {
+		return r.met(ctx, t, c, in, op, MatchKey, asked)
 	}
 	if g, ok := r.store.(Guesser); ok && g.MayHave(in.Ref) {
 		op, err := r.store.Get(ctx, in.Ref)
 		if err == nil && op.State.Ended() && op.Fingerprint == in.Fingerprint && !op.outlived(r.store.Now()) {
-			return r.met(ctx, t, c, in, op, MatchKey)
+			return r.met(ctx, t, c, in, op, MatchKey, asked)
 		}
 	}
 	if err := t.validate(c); err != nil {
@@ -77,17 +78,17 @@ func (r *Runner) do(ctx context.Context, c *Call) (*Answer, error) {
 		return nil, err
 	}
 	defer r.underway.Done()
-	return r.arrive(ctx, t, c, in)
+	return r.arrive(ctx, t, c, in, asked)
 }
 
 // arrive lets one call at a time ask the ledger for an operation.
-func (r *Runner) arrive(ctx context.Context, t *registered, c *Call, in *Intent) (*Answer, error) {
+func (r *Runner) arrive(ctx context.Context, t *registered, c *Call, in *Intent, asked moment) (*Answer, error) {
 	f, leader := r.flights.join(in.Ref)
 	defer r.flights.leave(f, 1, 0)
 	if !leader {
-		return r.follow(ctx, f, t, c, in)
+		return r.follow(ctx, f, t, c, in, asked)
 	}
-	return r.lead(ctx, f, t, c, in)
+	return r.lead(ctx, f, t, c, in, asked)
 }
 
 func (t *Tool) validate(c *Call) error {
@@ -104,7 +105,7 @@ func (t *Tool) validate(c *Call) error {
 }
 
 // lead records the call and, if it is new, executes it.
-func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in *Intent) (*Answer, error) {
+func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in *Intent, asked moment) (*Answer, error) {
 	slot := false
 	if c.NoWait {
 		select {
@@ -126,7 +127,7 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 			return nil, err
 		}
 		f.publish(arrival.Operation)
-		return r.met(ctx, t, c, in, arrival.Operation, arrival.MatchedBy)
+		return r.met(ctx, t, c, in, arrival.Operation, arrival.MatchedBy, asked)
 	}
 	r.observer.recorded(op, "")
 	if op.State == Pending {
@@ -168,7 +169,7 @@ func (r *Runner) lead(ctx context.Context, f *flight, t *registered, c *Call, in
 }
 
 // follow waits for what another caller of this process has under way.
-func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, in *Intent) (*Answer, error) {
+func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, in *Intent, asked moment) (*Answer, error) {
 	for {
 		v := f.look()
 		if v.err != nil {
@@ -178,11 +179,11 @@ func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, 
 			match := MatchKey
 			if op.Ref != in.Ref {
 				if op.Identity != in.Identity {
-					return r.arrive(ctx, t, c, in) // met by the other call only
+					return r.arrive(ctx, t, c, in, asked) // met by the other call only
 				}
 				match = MatchIdentity
 			}
-			return r.met(ctx, t, c, in, op, match)
+			return r.met(ctx, t, c, in, op, match, asked)
 		}
 		select {
 		case <-v.changed:
@@ -192,8 +193,9 @@ func (r *Runner) follow(ctx context.Context, f *flight, t *registered, c *Call, 
 	}
 }
 
-// met answers a call that met an operation which was there.
-func (r *Runner) met(ctx context.Context, t *registered, c *Call, in *Intent, op *Operation, by Match) (*Answer, error) {
+// met answers a call that met an operation which was there when the call asked,
+// or later.
+func (r *Runner) met(ctx context.Context, t *registered, c *Call, in *Intent, op *Operation, by Match, asked moment) (*Answer, error) {
 	if op.Fingerprint != in.Fingerprint {
 		if err := r.conflict(ctx, t, c, in, op, by); err != nil {
 			return nil, err
@@ -203,7 +205,9 @@ func (r *Runner) met(ctx context.Context, t *registered, c *Call, in *Intent, op
 	if !op.State.Open() {
 		a.Replayed = op.State.Ended()
 		a.Joined = !a.Replayed
-		r.remember(op)
+		if op.Ref == in.Ref {
+			r.remember(op, asked)
+		}
 		return a, nil
 	}
 	a.Joined = true

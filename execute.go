@@ -127,11 +127,12 @@ func (r *Runner) performLookup(ctx context.Context, t *registered, op *Operation
 			rep.event.Kind = EventLookupFailed
 		}
 		rep.entry.Reference = rep.event.Reference
+		kind := rep.event.Kind
 		if !r.settle(t, op, rep) {
 			continue // another operation took the reference meanwhile
 		}
 		if r.observer.Lookup != nil {
-			r.observer.Lookup(t.Name, rep.event.Kind, time.Since(start))
+			r.observer.Lookup(t.Name, kind, time.Since(start))
 		}
 		return
 	}

@@ -75,7 +75,10 @@ func asJSON(b json.RawMessage) json.RawMessage {
 func (r *Runner) settle(t *registered, op *Operation, rep *report) bool {
 	rep.event.Jitter = r.o.Rand()
 	written := entries.Get().(*[1]Entry)
-	defer entries.Put(written)
+	defer func() {
+		*written = [1]Entry{}
+		entries.Put(written)
+	}()
 	from, unsure := op.State, false
 	for try := 0; ; try++ {
 		next := r.apply(t, op, rep, &written[0])
@@ -238,15 +241,15 @@ func (t *Tool) keepFor(op *Operation, now time.Time) {
 	}
 }
 
-// remember keeps a result in memory, unless any process may be told that it was
-// delivered.
-func (r *Runner) remember(op *Operation) {
+// remember keeps a result in memory that was read since asked, unless any
+// process may be told that it was delivered.
+func (r *Runner) remember(op *Operation, asked moment) {
 	if op.KeySource.derived() {
 		if t := r.tool(op.Tool); t == nil || t.Dedupe == UntilDelivered {
 			return
 		}
 	}
-	r.cache.put(op)
+	r.cache.put(op, asked)
 }
 
 // publish tells this process of a durable change.
@@ -258,11 +261,7 @@ func (r *Runner) publish(op *Operation, from State) {
 	if op.State == Failed && op.Reason == ReasonExhausted && from != Failed {
 		r.log.Warn("given up without effect; redrive it once the cause is gone", "tool", op.Tool, "key", op.Key, "failure", op.Failure)
 	}
-	if op.State == Succeeded && !from.Open() { // decided, and told differently before
-		r.remember(op)
-	} else {
-		r.cache.drop(op.Ref)
-	}
+	r.cache.drop(op.Ref)
 	if f := r.flights.find(op.Ref); f != nil {
 		f.publish(op)
 	}

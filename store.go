@@ -11,8 +11,8 @@ import (
 // returns nil has reached durable storage. They pass storetest.Run, which is
 // this comment in executable form.
 //
-// A Store neither keeps nor changes the values it is given, but for Version as
-// documented, and what it returns belongs to the caller.
+// A Store neither keeps nor changes the values it is given, slices included, but
+// for Version as documented, and what it returns belongs to the caller.
 type Store interface {
 	// Now returns the ledger's clock. Leases, windows and due times are
 	// compared with it alone; where machines share a store it is the store's.

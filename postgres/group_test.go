@@ -154,10 +154,34 @@ func TestWithdrawn(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Begin: %v, want context.Canceled", err)
 	}
+	// And so do others who give up later, also when nobody was left for a while.
+	for _, key := range []string{"gone later", "gone last"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			_, err := tryBegin(ctx, s, key)
+			done <- err
+		}()
+		other, cancelOther := context.WithCancel(t.Context())
+		go func() {
+			_, err := tryBegin(other, s, key+", first")
+			done <- err
+		}()
+		until(func() bool { return s.Queued() == 2 })
+		cancelOther()
+		if err := <-done; !errors.Is(err, context.Canceled) || s.Queued() != 1 {
+			t.Errorf("Begin: %v, want context.Canceled, and %d wait, want 1", err, s.Queued())
+		}
+		cancel()
+		if err := <-done; !errors.Is(err, context.Canceled) || s.Queued() != 0 {
+			t.Errorf("Begin: %v, want context.Canceled, and %d wait, want none", err, s.Queued())
+		}
+	}
 	release()
 	wg.Wait()
-	if _, err := s.Get(t.Context(), justonce.Ref{Key: "gone"}); !errors.Is(err, justonce.ErrNotFound) {
-		t.Errorf("Get of what was withdrawn: %v, want ErrNotFound", err)
+	for _, key := range []string{"gone", "gone later", "gone last", "gone last, first"} {
+		if _, err := s.Get(t.Context(), justonce.Ref{Key: key}); !errors.Is(err, justonce.ErrNotFound) {
+			t.Errorf("Get of what was withdrawn: %v, want ErrNotFound", err)
+		}
 	}
 }
 

@@ -54,10 +54,10 @@ func (q *queue) start(takers int, serve func() func([]*request)) {
 }
 
 // do hands r to the takers and waits for the answer. It returns false if ctx
-// ended before one of them had taken r, which then is withdrawn. Once the queue
-// is closed r is refused.
+// ended, and that was seen before one of them took r, which then is withdrawn.
+// Once the queue is closed r is refused.
 func (q *queue) do(ctx context.Context, r *request) bool {
-	r.ctx = ctx
+	r.over = ctx.Done()
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
@@ -66,7 +66,7 @@ func (q *queue) do(ctx context.Context, r *request) bool {
 	}
 	q.list = append(q.list, r)
 	wake := q.ready()
-	if q.look == nil && ctx.Done() != nil {
+	if q.look == nil && r.over != nil {
 		q.look = time.AfterFunc(giveUpEvery, q.giveUp)
 	}
 	q.mu.Unlock()
@@ -84,13 +84,15 @@ func (q *queue) giveUp() {
 	defer q.mu.Unlock()
 	again := false
 	q.list = slices.DeleteFunc(q.list, func(r *request) bool {
-		if r.ctx.Err() != nil {
+		select {
+		case <-r.over:
 			r.withdrawn = true
 			r.done <- struct{}{}
 			return true
+		default:
+			again = again || r.over != nil
+			return false
 		}
-		again = again || r.ctx.Done() != nil
-		return false
 	})
 	if again {
 		q.look.Reset(giveUpEvery)

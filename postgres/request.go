@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"sync"
 
 	justonce "github.com/justonce-dev/justonce"
@@ -22,7 +21,7 @@ type request struct {
 	row  row
 	done chan struct{} // told once when it is answered
 
-	ctx context.Context // of the call, while it waits
+	over <-chan struct{} // closed when the call does not want to wait any longer
 
 	// The answer.
 	withdrawn bool

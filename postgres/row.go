@@ -84,7 +84,7 @@ func (r *row) encode(op *justonce.Operation, version int64, written []justonce.E
 	if !ok {
 		return invalid("state", fmt.Sprintf("%q is no state", op.State))
 	}
-	if version == 1 { // later they only lead to what is there
+	if version == 1 { // later they are the same
 		if err := checkTexts(op); err != nil {
 			return err
 		}

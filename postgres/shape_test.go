@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	justonce "github.com/justonce-dev/justonce"
 	"github.com/justonce-dev/justonce/postgres"
@@ -23,6 +24,7 @@ func TestGroupsOfEveryShape(t *testing.T) {
 	s := openNew(t, postgres.Options{Writers: 1, MaxConns: 2})
 	rng := rand.New(rand.NewPCG(1, 2))
 	together := func(n int, f func(i int)) {
+		until(func() bool { return s.Taken() == 0 })
 		release := s.HoldConns(t)
 		var wg sync.WaitGroup
 		wg.Go(func() { begin(t, s, fmt.Sprint("held up ", rng.Uint64())) })
@@ -46,6 +48,22 @@ func TestGroupsOfEveryShape(t *testing.T) {
 		if diff := cmp.Diff(history, entries); diff != "" || err != nil {
 			t.Fatalf("round %d: History: %v (-want +got)\n%s", round, err, diff)
 		}
+	}
+	conn := connect(t)
+	// wrong counts what the small tables tell differently than op.
+	wrong := func() (n int) {
+		schema := pgx.Identifier{s.Schema()}.Sanitize()
+		err := conn.QueryRow(t.Context(), `SELECT
+			(SELECT count(*) FROM `+schema+`.op FULL JOIN `+schema+`.watch ON watch.id = op.id AND watch.due = op.watch
+				WHERE op.watch IS NOT NULL AND watch.id IS NULL OR op.id IS NULL OR watch.lease <> op.lease OR watch.state <> op.state
+				OR watch.created <> op.created OR watch.hash <> op.hash OR watch.tenant <> op.tenant OR watch.tool <> op.tool)
+			+ (SELECT count(*) FROM `+schema+`.op LEFT JOIN `+schema+`.reference ON reference.op = op.id AND reference.hash = op.ref
+				WHERE op.ref IS NOT NULL AND reference.op IS NULL)
+			+ (SELECT abs((SELECT sum(n) FROM `+schema+`.tally) - (SELECT count(*) FROM `+schema+`.op)))`).Scan(&n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
 	}
 	for round := range 60 {
 		const n = 6
@@ -122,6 +140,9 @@ func TestGroupsOfEveryShape(t *testing.T) {
 			if err != nil || !found {
 				t.Fatalf("round %d: List does not find %s: %v", round, op.Key, err)
 			}
+		}
+		if n := wrong(); n != 0 {
+			t.Fatalf("round %d: %d rows beside op are wrong", round, n)
 		}
 	}
 }
